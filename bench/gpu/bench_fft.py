@@ -5,6 +5,7 @@ from beside import bandwidth, begin, compare, torch
 
 # name: shape, complex?, the transform by both names, how often the elements are moved at least
 TRANSFORMS = {
+    "rows of 8": ((2**23, 8), True, lambda f, x: f.fft(x), 2),
     "rows of 64": ((2**20, 64), True, lambda f, x: f.fft(x), 2),
     "rows of 1,024": ((2**16, 1024), True, lambda f, x: f.fft(x), 2),
     "rows of 1,000": ((2**16, 1000), True, lambda f, x: f.fft(x), 2),

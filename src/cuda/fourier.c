@@ -124,7 +124,7 @@ static int launch_rows(const struct run *r, struct fourier_call *c)
 #undef MOST
     static struct gpu_found found[2];
     int radix[FOURIER_STAGES];
-    bool power = c->n >= FOURIER_EIGHT && !(c->n & (c->n - 1));
+    bool power = c->n >= FOURIER_POWER && !(c->n & (c->n - 1));
     void *kernel = gpu_find(gpu_of(r), &found[power], "fourier", power ? "fourier_power" : "fourier_mixed", DT_COUNT);
     if (!kernel)
         return 1;
@@ -154,6 +154,8 @@ static int launch_rows(const struct run *r, struct fourier_call *c)
     width = least(width, threads / c->team);
     width = least(width, (int64_t)shared_bytes(r) / (8 * c->pitch));
     c->width = (int)least(width, c->rows);
+    int32_t lanes = gpu_power_of_two(c->n, 32);
+    c->lanes = lanes > c->team && lanes <= c->team * c->width ? lanes : c->team;
     return gpu_launch_shared(r->stream, "fft", kernel, ceil_div(c->rows, c->width), c->team * c->width,
                              (size_t)(8 * c->pitch * c->width), (void *[]){ c });
 }

@@ -24,24 +24,16 @@ FN complex64 complex_of(z a)
 }
 FN z z_from(complex64 a) { return z_of(a.re, a.im); }
 
-/* Where a thread works: the row of its block, its number in the team, and what
- * that row's coordinates come to. */
+/* Where a thread works: the row of its block, its number in the team, and what that row's coordinates come to. */
 struct place {
-    int row, me, there;
+    int row, me, team, there;
     int64_t base, number;
     uint32_t turn;
 };
-FN struct place place_of(const struct fourier_call *a, const struct fourier_side *s, int across)
+FN struct place place_in(const struct fourier_call *a, const struct fourier_side *s, int row, int me, int team)
 {
-    struct place p;
-    int t = (int)threadIdx.x;
-    p.row = across ? t % a->width : t / a->team;
-    p.me = across ? t / a->width : t % a->team;
-    int64_t row = (int64_t)blockIdx.x * a->width + p.row;
-    p.there = row < a->rows;
-    uint32_t left = p.there ? (uint32_t)row : 0;
-    p.base = p.number = 0;
-    p.turn = 0;
+    struct place p = { row, me, team, row < a->width && (int64_t)blockIdx.x * a->width + row < a->rows, 0, 0, 0 };
+    uint32_t left = p.there ? blockIdx.x * (uint32_t)a->width + (uint32_t)row : 0;
     UNROLLED
     for (int d = FOURIER_DIMS - 1; d >= 0; d--) {
         uint32_t c = left;
@@ -58,6 +50,13 @@ FN struct place place_of(const struct fourier_call *a, const struct fourier_side
     return p;
 }
 
+/* In a team for each row of the block. */
+FN struct place place_of(const struct fourier_call *a, const struct fourier_side *s, int across)
+{
+    int t = (int)threadIdx.x, row = across ? t % a->width : t / a->team;
+    return place_in(a, s, row, across ? t / a->width : t % a->team, a->team);
+}
+
 /* Numbers of a row, `count` of them `team` apart from element `first` on, below `end`; 0: all of them are.  All loads
  * are on their way before the first is waited for: nothing branches for a single one. */
 #define EACH UNROLLED for (int e = 0; e < count; e++)
@@ -66,17 +65,16 @@ FN struct place place_of(const struct fourier_call *a, const struct fourier_side
 struct some {
     int64_t i, i_step, at, at_step;
 };
-FN struct some some_of(const struct fourier_call *a, const struct fourier_side *s, struct place p, int first)
+FN struct some some_of(const struct fourier_side *s, struct place p, int first)
 {
-    struct some n = { p.number + first * s->number_step, a->team * s->number_step, 0, 0 };
+    struct some n = { p.number + first * s->number_step, p.team * s->number_step, 0, 0 };
     n.at = p.base + n.i * s->step;
     n.at_step = n.i_step * s->step;
     return n;
 }
-FN int is_there(const struct fourier_call *a, const struct fourier_side *s, struct place p, struct some n, int first,
-                int e, int end)
+FN int is_there(const struct fourier_side *s, struct place p, struct some n, int first, int e, int end)
 {
-    return p.there && (end == 0 || first + e * a->team < end) && (!s->limited || n.i + e * n.i_step < s->limit);
+    return p.there && (end == 0 || first + e * p.team < end) && (!s->limited || n.i + e * n.i_step < s->limit);
 }
 
 /* What becomes of numbers that are read. */
@@ -93,9 +91,9 @@ FN void finish(const struct fourier_side *s, struct some n, int count, const int
 FN void fetch_plain(const struct fourier_call *a, struct place p, int first, int count, int end, z *v)
 {
     const struct fourier_side *s = &a->in;
-    struct some n = some_of(a, s, p, first);
+    struct some n = some_of(s, p, first);
     int there[FOURIER_EIGHT];
-    EACH { there[e] = is_there(a, s, p, n, first, e, end); }
+    EACH { there[e] = is_there(s, p, n, first, e, end); }
     if (s->how == FOURIER_REAL)
         EACH { v[e] = z_of(((const float *)s->at)[there[e] ? n.at + e * n.at_step : 0], 0); }
     else
@@ -109,9 +107,9 @@ FN void fetch_made(const struct fourier_call *a, struct place p, int first, int 
     const struct fourier_side *s = &a->in;
     const z *x = (const z *)s->at;
     const float *real = (const float *)s->at;
-    struct some n = some_of(a, s, p, first);
+    struct some n = some_of(s, p, first);
     int there[FOURIER_EIGHT];
-    EACH { there[e] = is_there(a, s, p, n, first, e, end); }
+    EACH { there[e] = is_there(s, p, n, first, e, end); }
     if (s->how == FOURIER_PAIRS) {
         EACH
         {
@@ -144,13 +142,13 @@ FN void put(const struct fourier_call *a, struct place p, int first, int count, 
     const struct fourier_side *s = &a->out;
     float *real = (float *)s->at;
     int there[FOURIER_EIGHT];
-    struct some n = some_of(a, s, p, first);
-    EACH { there[e] = is_there(a, s, p, n, first, e, end); }
+    struct some n = some_of(s, p, first);
+    EACH { there[e] = is_there(s, p, n, first, e, end); }
     if (a->coarse) {
         const z *coarse = (const z *)a->coarse, *fine = (const z *)a->fine;
         EACH
         {
-            uint32_t t = there[e] ? (uint32_t)(first + e * a->team) * p.turn : 0;
+            uint32_t t = there[e] ? (uint32_t)(first + e * p.team) * p.turn : 0;
             v[e] = z_times(v[e], z_times(coarse[t >> a->fine_bits], fine[t & ((1u << a->fine_bits) - 1)]));
         }
     }
@@ -182,11 +180,11 @@ FN void put(const struct fourier_call *a, struct place p, int first, int count, 
 FN void put_folded(const struct fourier_call *a, struct place p, const z *row)
 {
     enum { FOUR = 4 };
-    for (int first = p.me; first <= a->n; first += FOUR * a->team) {
+    for (int first = p.me; first <= a->n; first += FOUR * p.team) {
         z v[FOUR];
         UNROLLED
         for (int e = 0; e < FOUR; e++) {
-            int k = first + e * a->team <= a->n ? first + e * a->team : 0;
+            int k = first + e * p.team <= a->n ? first + e * p.team : 0;
             z u = row[padded(k < a->n ? k : 0)], w = row[padded(k ? a->n - k : 0)];
             v[e] = z_from(fourier_fold(complex_of(u), complex_of(w), complex_of(((const z *)a->roots)[k])));
         }
@@ -267,7 +265,7 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
         left /= R;                                                                                \
         UNROLLED                                                                                  \
         for (int i = 0; i < most; i++) {                                                          \
-            int b = p.me + i * a.team < each ? p.me + i * a.team : 0;                             \
+            int b = me + i * a.team < each ? me + i * a.team : 0;                                 \
             q[i] = s == 1 ? b : (int)((uint64_t)b * inverse >> 32);                               \
             UNROLLED                                                                              \
             for (int j = 0; j < R; j++) v[i][j] = row[padded(b + j * each)];                      \
@@ -283,7 +281,7 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
         BARRIER();                                                                                \
         UNROLLED                                                                                  \
         for (int i = 0; i < most; i++) {                                                          \
-            int b = p.me + i * a.team, to = b + q[i] * s * (R - 1);                               \
+            int b = me + i * a.team, to = b + q[i] * s * (R - 1);                                 \
             if (b < each) {                                                                       \
                 UNROLLED                                                                          \
                 for (int k = 0; k < R; k++) row[padded(to + k * s)] = v[i][k];                    \
@@ -292,45 +290,71 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
         break;                                                                                    \
     }
 
+/* Short rows are read and written by more threads than transform them, which then have several rows in turn. */
+struct lines {
+    int lanes, at_once;
+};
+FN struct lines lines_of(const struct fourier_call *a, const struct fourier_side *s)
+{
+    int lanes = s->across ? a->team : a->lanes;
+    struct lines l = { lanes, s->across ? a->width : (int)blockDim.x / lanes };
+    return l;
+}
+FN struct place place_on(const struct fourier_call *a, const struct fourier_side *s, struct lines l, int from)
+{
+    int t = (int)threadIdx.x, row = t / l.lanes;
+    if (s->across)
+        return place_of(a, s, 1);
+    return place_in(a, s, row < l.at_once ? from + row : a->width, t % l.lanes, l.lanes);
+}
+
 /* Rows of other lengths. */
 BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 2)
 {
     SHARED_BYTES(bytes, FOURIER_BYTES);
     enum { FOUR = 4 };
-    struct place p = place_of(&a, &a.in, a.in.across);
-    z *row = (z *)bytes + p.row * a.pitch;
-    for (int first = p.me; first < a.n; first += FOUR * a.team) {
-        z v[FOUR];
-        if (a.in.how <= FOURIER_REAL)
-            fetch_plain(&a, p, first, FOUR, a.n, v);
-        else
-            fetch_made(&a, p, first, FOUR, a.n, v);
-        UNROLLED
-        for (int e = 0; e < FOUR; e++)
-            if (first + e * a.team < a.n)
-                row[padded(first + e * a.team)] = v[e];
-    }
-    p = place_of(&a, &a.out, a.out.across);
-    row = (z *)bytes + p.row * a.pitch;
-    for (int stage = 0, s = 1, left = a.n; stage < a.stages; stage++) {
-        const z *w = (const z *)a.factors + a.start[stage];
-        uint32_t inverse = a.inverse[stage];
-        BARRIER();
-        switch (a.radix[stage]) {
-            FOURIER_RADICES(STAGE)
+    struct lines l = lines_of(&a, &a.in);
+    for (int from = 0; from < a.width; from += l.at_once) {
+        struct place p = place_on(&a, &a.in, l, from);
+        z *row = (z *)bytes + p.row * a.pitch;
+        for (int first = p.me; first < a.n && p.row < a.width; first += FOUR * p.team) {
+            z v[FOUR];
+            if (a.in.how <= FOURIER_REAL)
+                fetch_plain(&a, p, first, FOUR, a.n, v);
+            else
+                fetch_made(&a, p, first, FOUR, a.n, v);
+            UNROLLED
+            for (int e = 0; e < FOUR; e++)
+                if (first + e * p.team < a.n)
+                    row[padded(first + e * p.team)] = v[e];
         }
-        s *= a.radix[stage];
+    }
+    {
+        int t = (int)threadIdx.x, me = a.out.across ? t / a.width : t % a.team;
+        z *row = (z *)bytes + (a.out.across ? t % a.width : t / a.team) * a.pitch;
+        for (int stage = 0, s = 1, left = a.n; stage < a.stages; stage++) {
+            const z *w = (const z *)a.factors + a.start[stage];
+            uint32_t inverse = a.inverse[stage];
+            BARRIER();
+            switch (a.radix[stage]) {
+                FOURIER_RADICES(STAGE)
+            }
+            s *= a.radix[stage];
+        }
     }
     BARRIER();
-    if (a.out.how == FOURIER_FOLDED) {
-        put_folded(&a, p, row);
-        return;
-    }
-    for (int first = p.me; first < a.n; first += FOUR * a.team) {
-        z v[FOUR];
-        UNROLLED
-        for (int e = 0; e < FOUR; e++) v[e] = row[padded(first + e * a.team < a.n ? first + e * a.team : 0)];
-        put(&a, p, first, FOUR, a.n, v);
+    l = lines_of(&a, &a.out);
+    for (int from = 0; from < a.width; from += l.at_once) {
+        struct place p = place_on(&a, &a.out, l, from);
+        const z *row = (const z *)bytes + p.row * a.pitch;
+        if (a.out.how == FOURIER_FOLDED && p.row < a.width)
+            put_folded(&a, p, row);
+        for (int first = p.me; first < a.n && p.row < a.width && a.out.how != FOURIER_FOLDED; first += FOUR * p.team) {
+            z v[FOUR];
+            UNROLLED
+            for (int e = 0; e < FOUR; e++) v[e] = row[padded(first + e * p.team < a.n ? first + e * p.team : 0)];
+            put(&a, p, first, FOUR, a.n, v);
+        }
     }
 }
 

@@ -4,9 +4,10 @@
 
 #include "shared/scalar.h"
 
-/* A power of two is transformed by threads that have FOURIER_EIGHT of its elements, other lengths by FOURIER_THREADS
- * of a block at most, with radices up to FOURIER_RADIX; FOURIER_BYTES is the shared memory of all rows of a block. */
-enum { FOURIER_EIGHT = 8, FOURIER_POWER_THREADS = 1024, FOURIER_THREADS = 384, FOURIER_RADIX = 13 };
+/* A power of two, FOURIER_POWER or more, is transformed by threads that have FOURIER_EIGHT of its elements, other
+ * lengths by FOURIER_THREADS of a block at most, with radices up to FOURIER_RADIX.  FOURIER_BYTES is the shared memory
+ * of all rows of a block. */
+enum { FOURIER_POWER = 32, FOURIER_EIGHT = 8, FOURIER_POWER_THREADS = 1024, FOURIER_THREADS = 384, FOURIER_RADIX = 13 };
 enum { FOURIER_BYTES = 96 << 10, FOURIER_DIMS = 4, FOURIER_LEVELS = 14, FOURIER_TABLE_THREADS = 256 };
 
 /* X(radix, how many transforms of it a thread takes at most), whose numbers are in registers. */
@@ -42,6 +43,7 @@ struct fourier_call {
     int64_t rows;
     uint32_t shape[FOURIER_DIMS];  /* the last is the fastest */
     int32_t n, team, width, pitch; /* threads of a row, rows of a block, elements from row to row */
+    int32_t lanes;                 /* threads that read or write a row together */
     int32_t stages;
     int32_t radix[FOURIER_LEVELS], start[FOURIER_LEVELS]; /* where a stage's factors begin */
     uint32_t inverse[FOURIER_LEVELS]; /* (b inverse) >> 32 is b / the product of the radices before */
