@@ -10,6 +10,8 @@ TRANSFORMS = {
     "rows of 1,024": ((2**16, 1024), True, lambda f, x: f.fft(x), 2),
     "rows of 1,000": ((2**16, 1000), True, lambda f, x: f.fft(x), 2),
     "rows of 4,096": ((2**14, 4096), True, lambda f, x: f.fft(x), 2),
+    "rows of 8,192": ((2**13, 8192), True, lambda f, x: f.fft(x), 2),
+    "rows of 16,384": ((2**12, 16384), True, lambda f, x: f.fft(x), 2),
     "real rows of 1,024": ((2**17, 1024), False, lambda f, x: f.rfft(x), 2),
     "back from real rows of 1,024": ((2**16, 513), True, lambda f, x: f.irfft(x), 2),
     "columns of 1,024": ((64, 1024, 1024), True, lambda f, x: f.fft(x, **axis(f, 1)), 2),

@@ -183,15 +183,24 @@ static struct fourier_side row_major_side(void *at, int64_t n, int64_t inner)
     return side_of(at, n * inner, inner, 1, FOURIER_COMPLEX, n);
 }
 
-/* The lengths of the launches; how many they are, 0 where there is no way.  A single one has up to 4,096. */
-enum { FOURIER_WHOLE = 4096, FOURIER_ACROSS = 1024 };
-static int cut_length(int64_t n, int64_t part[3])
+/* What one launch takes: rows of up to FOURIER_WHOLE, of powers of two up to twice that where the device has the
+ * memory; less where rows are neighbours, several of which are to be read together. */
+enum { FOURIER_WHOLE = 4096, FOURIER_STRIDED = 2048, FOURIER_ACROSS = 1024 };
+static int64_t whole_length(const struct run *r, int64_t inner)
+{
+    if (inner > 1)
+        return FOURIER_STRIDED;
+    return shared_bytes(r) == FOURIER_BYTES ? 2 * FOURIER_WHOLE : FOURIER_WHOLE;
+}
+
+/* The lengths of the launches, where one takes `whole`; how many they are, 0 where there is no way. */
+static int cut_length(int64_t n, int64_t whole, int64_t part[3])
 {
     int radix[FOURIER_STAGES];
     part[0] = n;
     if (fourier_radices(n, FOURIER_RADIX, radix) < 0)
         return 0;
-    if (n <= FOURIER_WHOLE)
+    if (n <= whole && (n <= FOURIER_WHOLE || !(n & (n - 1))))
         return 1;
     part[1] = fourier_divisor(n, n);
     part[0] = n / part[1];
@@ -212,7 +221,7 @@ static int cut_length(int64_t n, int64_t part[3])
 static int transform_rows(const struct run *r, const struct transform *t)
 {
     int64_t part[3] = { 0 }, n = t->n, inner = t->inner;
-    int parts = cut_length(n, part);
+    int parts = cut_length(n, whole_length(r, inner), part);
     struct fourier_call c = { .in = t->in, .out = t->out, .n = (int32_t)part[0], .scale = t->scale };
     if (t->in.how == FOURIER_UNFOLDED || t->out.how == FOURIER_FOLDED)
         if (!(c.roots = roots_table(r, 2 * n, 1, n + 1)))
@@ -318,7 +327,7 @@ static int transform_chirp(const struct run *r, const struct transform *t)
 static int transform_any(const struct run *r, const struct transform *t)
 {
     int64_t part[3];
-    return cut_length(t->n, part) ? transform_rows(r, t) : transform_chirp(r, t);
+    return cut_length(t->n, whole_length(r, t->inner), part) ? transform_rows(r, t) : transform_chirp(r, t);
 }
 
 /* ---- nodes */
@@ -328,8 +337,8 @@ bool gpu_takes_fft(const struct node *n)
     const struct fft_args *a = n->args;
     mx x = n->in[0];
     int64_t part[3], rows = x->size / greatest(dim(x, a->axis), 1);
-    return rows * a->n <= INT32_MAX &&
-           (cut_length(a->n, part) || cut_length(fourier_length_above(2 * (int64_t)a->n - 1), part));
+    return rows * a->n <= INT32_MAX && (cut_length(a->n, FOURIER_WHOLE, part) ||
+                                        cut_length(fourier_length_above(2 * (int64_t)a->n - 1), FOURIER_WHOLE, part));
 }
 
 /* x as [outer][n][inner] with a stride for each; false where its layout has more. */
@@ -371,7 +380,7 @@ int gpu_run_fft(const struct run *r)
     void *from = gpu_pointer(r, x), *to = gpu_pointer(r, y);
     struct fourier_side in = side_of(from, stride[0], stride[1], stride[2], FOURIER_COMPLEX, n);
     struct fourier_side out = row_major_side(to, a->kind == FFT_REAL ? m + 1 : n, inner);
-    bool halves = a->kind != FFT_COMPLEX && n % 2 == 0 && cut_length(m, part);
+    bool halves = a->kind != FFT_COMPLEX && n % 2 == 0 && cut_length(m, whole_length(r, inner), part);
     struct buffer *folded = NULL;
     int failed = 0;
     if (a->kind == FFT_REAL) {
