@@ -159,12 +159,15 @@ int buffer_get(PyObject *array, Py_buffer *view, int flags);
 /* Was the last buffer_get for this array, and ended by Ctrl-C?  Says so once. */
 bool buffer_interrupted(const PyObject *array);
 void buffer_put(PyObject *array, Py_buffer *view);
-enum sharing { COPY, SHARE };
+enum sharing { COPY, SHARE, SHARE_ON_GPU }; /* the last: the host's memory is copied */
 /* An array of what an exporter of buffers, or of DLPack capsules, holds. */
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing);
 int gives_dlpack(PyObject *o); /* has __dlpack__, or is a capsule */
 int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing);
-PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, bool copy);
+PyObject *array_dlpack(PyObject *self, PyObject *stream, PyObject *max_version, PyObject *device, bool copy);
+PyObject *array_dlpack_device(PyObject *self);
+/* Of what has __cuda_array_interface__ and none of the others; leaves *out empty where there is no such, or no GPU. */
+int array_from_cuda(mlx_array *out, PyObject *o);
 PyObject *array_bytes(mlx_array a);
 
 /* Indexing (py_index.c) */

@@ -370,7 +370,7 @@ struct dl_versioned {
     dl_tensor tensor;
 };
 
-enum { DL_CPU = 1, DL_READ_ONLY = 1, DL_COPIED = 2 };
+enum { DL_CPU = 1, DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED = 13, DL_READ_ONLY = 1, DL_COPIED = 2 };
 enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_COMPLEX, DL_BOOL };
 
 static dl_dtype dl_dtype_of(mlx_dtype t)
@@ -405,7 +405,7 @@ struct dl_export {
     struct dl_managed plain;
     struct dl_versioned versioned;
     mlx_array it;
-    bool lent;
+    bool lent, lent_on;
     int64_t shape[MAX_NDIM], strides[MAX_NDIM];
 };
 
@@ -413,6 +413,8 @@ static void dl_free(struct dl_export *e)
 {
     if (e->lent)
         mlx_array_take_back(e->it);
+    if (e->lent_on)
+        mlx_array_take_back_on(e->it);
     mlx_array_free(e->it);
     free(e);
 }
@@ -446,8 +448,53 @@ static void end_versioned(PyObject *capsule)
     dl_delete(NULL, PyCapsule_GetPointer(capsule, "dltensor_versioned"));
 }
 
-PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, bool copy)
+PyObject *array_dlpack_device(PyObject *self)
 {
+    bool gpus = false;
+    int gpu = -1;
+    if (!mlx_cuda_is_available(&gpus) && gpus && mlx_array_device(&gpu, handle_of(self)))
+        return raise_last(), NULL;
+    return gpu >= 0 ? Py_BuildValue("(ii)", DL_CUDA, gpu) : Py_BuildValue("(ii)", DL_CPU, 0);
+}
+
+/* The address on the GPU that alone has the elements, for the stream of theirs that the protocol names; *p stays NULL
+ * where the host has them. */
+static int export_on_gpu(struct dl_export *e, PyObject *stream, const void **p, int *gpu, bool *writable)
+{
+    bool gpus = false;
+    void *address = NULL;
+    long long theirs = stream && stream != Py_None ? PyLong_AsLongLong(stream) : 0;
+    if (PyErr_Occurred())
+        return -1;
+    if (mlx_cuda_is_available(&gpus) || !gpus)
+        return 0;
+    if (mlx_array_lend_on(&address, gpu, e->strides, writable, e->it, (void *)(intptr_t)theirs))
+        return raise_last();
+    e->lent_on = address;
+    *p = address;
+    return 0;
+}
+
+static int export_on_host(struct dl_export *e, bool copied, const void **p, bool *writable)
+{
+    *p = array_data(e->it);
+    if (*p && copied) {
+        mlx_array own =
+            mlx_array_new_data(*p, mlx_array_shape(e->it), (int)mlx_array_ndim(e->it), mlx_array_dtype(e->it));
+        mlx_array_free(e->it);
+        e->it = own;
+        *p = own.ctx ? array_data(own) : (raise_last(), NULL);
+    }
+    if (!*p || lend(e->it, writable, &e->lent))
+        return -1;
+    const int64_t *strides = array_strides(e->it);
+    for (size_t i = 0; i < mlx_array_ndim(e->it); i++) e->strides[i] = strides[i];
+    return 0;
+}
+
+PyObject *array_dlpack(PyObject *self, PyObject *stream, PyObject *max_version, PyObject *device, bool copy)
+{
+    bool anywhere = !device || device == Py_None;
     long major = 0, type = DL_CPU, id = 0;
     if (max_version && max_version != Py_None) {
         PyObject *first = PySequence_GetItem(max_version, 0);
@@ -456,46 +503,41 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
         if (major == -1 && PyErr_Occurred())
             return NULL;
     }
-    if (device && device != Py_None && !PyArg_Parse(device, "(ll)", &type, &id))
+    if (!anywhere && !PyArg_Parse(device, "(ll)", &type, &id))
         return NULL;
-    if (type != DL_CPU) {
-        PyErr_Format(PyExc_BufferError, "[__dlpack__] expected the CPU, device type %d, got %ld", DL_CPU, type);
-        return NULL;
-    }
     struct dl_export *e = calloc(1, sizeof *e);
     if (!e)
         return PyErr_NoMemory();
     bool writable = false;
-    int failed = copy ? mlx_contiguous(&e->it, handle_of(self), false, mlx_stream_new())
-                      : mlx_array_set(&e->it, handle_of(self));
-    const void *p = failed ? (raise_last(), NULL) : array_data(e->it);
-    if (p && copy) {
-        mlx_array own =
-            mlx_array_new_data(p, mlx_array_shape(e->it), (int)mlx_array_ndim(e->it), mlx_array_dtype(e->it));
-        mlx_array_free(e->it);
-        e->it = own;
-        p = own.ctx ? array_data(own) : (raise_last(), NULL);
+    int gpu = -1;
+    const void *p = NULL;
+    int failed = copy ? mlx_array_duplicate(&e->it, handle_of(self)) : mlx_array_set(&e->it, handle_of(self));
+    if (failed)
+        failed = raise_last();
+    if (!failed && (anywhere || type == DL_CUDA))
+        failed = export_on_gpu(e, stream, &p, &gpu, &writable);
+    if (!failed && !anywhere && type != DL_CPU && (!p || gpu != id)) {
+        PyErr_Format(PyExc_BufferError, "[__dlpack__] expected the CPU, device type %d, got %ld", DL_CPU, type);
+        failed = -1;
     }
-    if (!p || lend(e->it, &writable, &e->lent))
+    if (failed || (!p && export_on_host(e, copy, &p, &writable)))
         return dl_free(e), NULL;
     writable |= mlx_array_size(e->it) == 0;
     size_t ndim = mlx_array_ndim(e->it);
-    const int64_t *strides = array_strides(e->it);
-    for (size_t i = 0; i < ndim; i++) {
-        e->shape[i] = mlx_array_shape(e->it)[i];
-        e->strides[i] = strides[i];
-    }
-    dl_tensor tensor = {
-        (void *)p, { DL_CPU, 0 }, (int32_t)ndim, dl_dtype_of(mlx_array_dtype(e->it)), e->shape, e->strides, 0
-    };
+    for (size_t i = 0; i < ndim; i++) e->shape[i] = mlx_array_shape(e->it)[i];
+    dl_tensor tensor = { (void *)(uintptr_t)p,
+                         { e->lent_on ? DL_CUDA : DL_CPU, e->lent_on ? gpu : 0 },
+                         (int32_t)ndim,
+                         dl_dtype_of(mlx_array_dtype(e->it)),
+                         e->shape,
+                         e->strides,
+                         0 };
     e->plain = (struct dl_managed){ tensor, e, delete_plain };
     e->versioned = (struct dl_versioned){
         { 1, 0 }, e, delete_versioned, (writable ? 0 : DL_READ_ONLY) | (copy ? DL_COPIED : 0), tensor,
     };
     PyObject *capsule = NULL;
-    if (failed)
-        raise_last();
-    else if (major >= 1)
+    if (major >= 1)
         capsule = PyCapsule_New(&e->versioned, "dltensor_versioned", end_versioned);
     else if (!writable)
         PyErr_SetString(PyExc_BufferError, "[__dlpack__] this array is read-only, which only version 1 of "
@@ -525,13 +567,14 @@ static void end_owner(struct released *r) /* with the GIL, which deleters of Pyt
 
 static void release_owner(void *payload) { release_soon(payload); }
 
-static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owner)
+/* `on` is the stream of a GPU whose memory it is, which is shared then. */
+static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owner, mlx_stream on)
 {
     mlx_dtype t;
     bool wide_complex;
     int shape[MAX_NDIM];
     static uint64_t nothing;
-    if (d->device.type != DL_CPU) {
+    if (d->device.type != DL_CPU && d->device.type != DL_CUDA_HOST && !on.ctx) {
         PyErr_Format(exc_value, "[from_dlpack] expected memory of the CPU, got a device of type %d",
                      (int)d->device.type);
         return -1;
@@ -573,6 +616,15 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     }
     char *data = d->data ? (char *)d->data + d->byte_offset : (char *)&nothing;
     size_t itemsize = d->dtype.bits / 8;
+    if (on.ctx && wide_complex) {
+        PyErr_SetString(exc_conversion, "[from_dlpack] expected complex64 on a GPU, got complex128");
+        return -1;
+    }
+    if (on.ctx) {
+        const int64_t *strides = rows || size == 0 ? NULL : d->strides;
+        *out = mlx_array_new_borrowed_on(on, data, shape, strides, d->ndim, t, owner, release_owner);
+        return out->ctx ? 0 : raise_last();
+    }
     if (owner && !wide_complex && (rows || size == 0) && (size_t)data % itemsize == 0) {
         *out = mlx_array_new_data_managed_payload(data, shape, d->ndim, t, owner, release_owner);
         return out->ctx ? 0 : raise_last();
@@ -598,21 +650,64 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     return failed;
 }
 
-/* A capsule of version 1, which alone can say that memory is read-only, or of before it where the exporter knows
- * of no versions; or the capsule that it is. */
-static PyObject *capsule_of(PyObject *o)
+/* The default stream of a GPU. */
+static int gpu_stream(mlx_stream *on, int id)
 {
+    mlx_device device = mlx_device_new_type(MLX_GPU, id);
+    *on = mlx_stream_new();
+    int failed = mlx_get_default_stream(on, device);
+    mlx_device_free(device);
+    return failed ? raise_last() : 0;
+}
+
+/* The stream of ours that takes memory of the GPU that an exporter names; an empty one for any other. */
+static int stream_for(PyObject *o, mlx_stream *on)
+{
+    bool gpus = false;
+    long type = 0, id = 0;
+    if (PyCapsule_CheckExact(o) || mlx_cuda_is_available(&gpus) || !gpus ||
+        has_attribute((PyObject *)Py_TYPE(o), "__dlpack_device__") <= 0)
+        return PyErr_Occurred() ? -1 : 0;
+    PyObject *where = PyObject_CallMethod(o, "__dlpack_device__", NULL);
+    PyObject *first = where ? PySequence_GetItem(where, 0) : NULL,
+             *second = first ? PySequence_GetItem(where, 1) : NULL;
+    type = second ? PyLong_AsLong(first) : 0; /* which may be an enum */
+    id = second ? PyLong_AsLong(second) : 0;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    Py_XDECREF(where);
+    if (PyErr_Occurred())
+        return -1;
+    return type == DL_CUDA || type == DL_CUDA_MANAGED ? gpu_stream(on, (int)id) : 0;
+}
+
+/* A capsule of version 1, which alone can say that memory is read-only, or of before it where the exporter knows
+ * of no versions; or the capsule that it is.  Its elements are there for our stream. */
+static PyObject *capsule_of(PyObject *o, mlx_stream on)
+{
+    void *native = NULL;
     if (PyCapsule_CheckExact(o))
         return Py_NewRef(o);
     PyObject *method = PyObject_GetAttrString(o, "__dlpack__"), *none = method ? PyTuple_New(0) : NULL;
-    PyObject *version = none ? Py_BuildValue("{s(ii)}", "max_version", 1, 0) : NULL;
-    PyObject *capsule = version ? PyObject_Call(method, none, version) : NULL;
-    if (version && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear();
-        capsule = PyObject_CallObject(method, none);
+    PyObject *given = none ? PyDict_New() : NULL, *number = NULL;
+    if (given && on.ctx && !mlx_stream_native(&native, on)) {
+        number = PyLong_FromVoidPtr(native);
+        if (!number || PyDict_SetItemString(given, "stream", number))
+            Py_CLEAR(given);
+    }
+    PyObject *version = given ? Py_BuildValue("(ii)", 1, 0) : NULL, *capsule = NULL;
+    if (version && !PyDict_SetItemString(given, "max_version", version)) {
+        capsule = PyObject_Call(method, none, given);
+        if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            if (!PyDict_DelItemString(given, "max_version"))
+                capsule = PyObject_Call(method, none, given);
+        }
     }
     Py_XDECREF(method);
     Py_XDECREF(none);
+    Py_XDECREF(given);
+    Py_XDECREF(number);
     Py_XDECREF(version);
     return capsule;
 }
@@ -622,11 +717,35 @@ int gives_dlpack(PyObject *o)
     return PyCapsule_CheckExact(o) ? 1 : has_attribute((PyObject *)Py_TYPE(o), "__dlpack__");
 }
 
+static bool is_of_gpu(const dl_tensor *d) { return d->device.type == DL_CUDA || d->device.type == DL_CUDA_MANAGED; }
+
+/* What a tensor on a GPU holds: shared, or copied there.  Leaves *out empty where the tensor is not on a GPU that is
+ * ours; else the owner is the array's, or gone. */
+static int from_gpu(mlx_array *out, const dl_tensor *d, struct dl_owner *owner, enum sharing sharing, mlx_stream *on)
+{
+    bool gpus = false;
+    mlx_array shared = { NULL };
+    if (!is_of_gpu(d) || mlx_cuda_is_available(&gpus) || !gpus)
+        return 0;
+    if (!on->ctx && !gpu_stream(on, d->device.id)) /* a capsule, whose maker knows of no stream of ours */
+        mlx_stream_follow(*on, NULL);
+    if (PyErr_Occurred() || from_tensor(&shared, d, owner, *on)) {
+        end_owner(&owner->released);
+        return -1;
+    }
+    if (sharing != COPY)
+        return *out = shared, 0;
+    int failed = mlx_array_duplicate(out, shared) ? raise_last() : array_ready(*out);
+    mlx_array_free(shared);
+    return failed;
+}
+
 int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
 {
-    PyObject *capsule = capsule_of(o);
+    mlx_stream on = { NULL };
+    PyObject *capsule = stream_for(o, &on) ? NULL : capsule_of(o, on);
     if (!capsule)
-        return -1;
+        return mlx_stream_free(on), -1;
     struct dl_owner *owner = calloc(1, sizeof *owner);
     int failed = -1;
     if (owner)
@@ -646,18 +765,125 @@ int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
     }
     Py_DECREF(capsule);
     if (failed)
-        return free(owner), -1;
+        return mlx_stream_free(on), free(owner), -1;
     if (owner->versioned && owner->versioned->version.major != 1) {
         PyErr_Format(PyExc_BufferError, "[from_dlpack] expected version 1 of DLPack, got %u.%u",
                      owner->versioned->version.major, owner->versioned->version.minor);
-        return end_owner(&owner->released), -1;
+        return mlx_stream_free(on), end_owner(&owner->released), -1;
     }
     const dl_tensor *d = owner->plain ? &owner->plain->tensor : &owner->versioned->tensor;
-    failed = sharing == COPY ? 1 : from_tensor(out, d, owner);
+    bool of_gpu = is_of_gpu(d);
+    failed = from_gpu(out, d, owner, sharing, &on);
+    mlx_stream_free(on);
+    if (failed || out->ctx)
+        return failed;
+    failed = sharing != SHARE && !of_gpu ? 1 : from_tensor(out, d, owner, (mlx_stream){ NULL });
     if (failed == 0)
         return 0; /* the array owns it now */
     if (failed > 0)
-        failed = sharing == SHARE ? cannot_share() : from_tensor(out, d, NULL);
+        failed = sharing == SHARE ? cannot_share() : from_tensor(out, d, NULL, (mlx_stream){ NULL });
     end_owner(&owner->released);
+    return failed;
+}
+
+/* ---- __cuda_array_interface__ */
+
+struct cuda_owner {
+    struct dl_owner owner;
+    PyObject *it;
+    int64_t shape[MAX_NDIM], strides[MAX_NDIM];
+};
+
+static void end_cuda_owner(struct released *r)
+{
+    Py_DECREF(((struct cuda_owner *)r)->it);
+    free(r);
+}
+
+/* The numbers of a tuple, n of them at most; how many, -1 with an exception set. */
+static int numbers_of(PyObject *o, int64_t v[], int n)
+{
+    Py_ssize_t size = PySequence_Size(o);
+    if (size > n)
+        PyErr_Format(exc_value, "[array] expected at most %d dimensions, got %zd", n, size);
+    for (Py_ssize_t i = 0; i < size && !PyErr_Occurred(); i++) {
+        PyObject *item = PySequence_GetItem(o, i);
+        v[i] = item ? PyLong_AsLongLong(item) : 0;
+        Py_XDECREF(item);
+    }
+    return PyErr_Occurred() ? -1 : (int)size;
+}
+
+static int dl_dtype_of_text(PyObject *typestr, dl_dtype *t)
+{
+    const char *s = typestr && PyUnicode_Check(typestr) ? text_from("array", typestr) : NULL;
+    int size = s && strlen(s) >= 3 ? atoi(s + 2) : 0;
+    const char kinds[] = "iufcb", *kind = size ? strchr(kinds, s[1]) : NULL;
+    static const uint8_t codes[] = { DL_INT, DL_UINT, DL_FLOAT, DL_COMPLEX, DL_BOOL };
+    if (!kind || !*kind || *s == '>' || size > 16) {
+        if (!PyErr_Occurred())
+            PyErr_Format(exc_conversion, "[array] cannot convert elements of type %R on a GPU", typestr);
+        return -1;
+    }
+    *t = (dl_dtype){ codes[kind - kinds], (uint8_t)(8 * size), 1 };
+    return 0;
+}
+
+/* As a tensor; its address, and the stream of theirs, if there is one to follow. */
+static int read_cuda_interface(PyObject *facts, struct cuda_owner *c, dl_tensor *d, void **theirs)
+{
+    int64_t data[2] = { 0 };
+    PyObject *shape = PyDict_GetItemString(facts, "shape"), *strides = PyDict_GetItemString(facts, "strides"),
+             *where = PyDict_GetItemString(facts, "data"), *stream = PyDict_GetItemString(facts, "stream"),
+             *mask = PyDict_GetItemString(facts, "mask");
+    if (!shape || !where || (mask && mask != Py_None)) {
+        PyErr_SetString(exc_value,
+                        "[array] expected a __cuda_array_interface__ of shape, typestr and data, without mask");
+        return -1;
+    }
+    d->ndim = numbers_of(shape, c->shape, MAX_NDIM);
+    if (d->ndim < 0 || numbers_of(where, data, 2) < 0 ||
+        dl_dtype_of_text(PyDict_GetItemString(facts, "typestr"), &d->dtype))
+        return -1;
+    if (strides && strides != Py_None && numbers_of(strides, c->strides, d->ndim) < 0)
+        return -1;
+    d->device = (dl_device){ DL_CUDA, 0 };
+    d->data = (void *)(uintptr_t)data[0];
+    d->shape = c->shape;
+    d->strides = strides && strides != Py_None ? c->strides : NULL;
+    for (int i = 0; d->strides && i < d->ndim; i++) d->strides[i] /= d->dtype.bits / 8;
+    *theirs = stream && stream != Py_None ? PyLong_AsVoidPtr(stream) : NULL;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+int array_from_cuda(mlx_array *out, PyObject *o)
+{
+    bool gpus = false;
+    int has = mlx_cuda_is_available(&gpus) || !gpus ? 0 : has_attribute(o, "__cuda_array_interface__");
+    PyObject *facts = has > 0 ? PyObject_GetAttrString(o, "__cuda_array_interface__") : NULL;
+    struct cuda_owner *c = facts && PyDict_Check(facts) ? calloc(1, sizeof *c) : NULL;
+    mlx_stream on = { NULL };
+    mlx_array shared = { NULL };
+    dl_tensor d = { 0 };
+    void *theirs;
+    int failed = has < 0 || (has && !c) ? -1 : 0;
+    if (c) {
+        c->owner.released.end = end_cuda_owner;
+        c->it = Py_NewRef(o);
+        failed = read_cuda_interface(facts, c, &d, &theirs) || gpu_stream(&on, 0);
+        if (!failed)
+            mlx_stream_follow(on, theirs);
+        if (failed || from_tensor(&shared, &d, &c->owner, on)) {
+            end_cuda_owner(&c->owner.released);
+            failed = -1;
+        }
+    }
+    if (shared.ctx)
+        failed = mlx_array_duplicate(out, shared) ? raise_last() : array_ready(*out);
+    mlx_array_free(shared);
+    mlx_stream_free(on);
+    Py_XDECREF(facts);
+    if (failed && !PyErr_Occurred())
+        PyErr_SetString(exc_value, "[array] expected __cuda_array_interface__ to be a dict");
     return failed;
 }

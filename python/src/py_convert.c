@@ -515,6 +515,8 @@ int array_from_foreign(mlx_array *out, PyObject *o)
     int has = gives_dlpack(o);
     if (has)
         return has < 0 ? -1 : array_from_dlpack(out, o, COPY);
+    if (array_from_cuda(out, o) || out->ctx)
+        return PyErr_Occurred() ? -1 : 0;
     if ((has = has_attribute((PyObject *)Py_TYPE(o), "__array__")) <= 0)
         return has;
     PyObject *a = PyObject_CallMethod(o, "__array__", NULL);

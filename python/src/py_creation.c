@@ -158,12 +158,12 @@ PyObject *fn_asarray(struct py_call *c)
 PyObject *fn_from_dlpack(struct py_call *c)
 {
     PyObject *o = c->v[0].o;
-    enum sharing sharing = GIVEN(1) && !BOOL(1) ? SHARE : COPY;
+    enum sharing sharing = !GIVEN(1) ? SHARE_ON_GPU : BOOL(1) ? COPY : SHARE;
     int has = gives_dlpack(o);
     if (has <= 0)
         return has < 0 ? NULL : call_refuse(c, 0, "an object with __dlpack__");
     int failed = array_from_dlpack(&c->res, o, sharing);
-    if (!failed && sharing == COPY && !is_array(o))
+    if (!failed && sharing != SHARE && !is_array(o))
         failed = array_narrow(&c->res);
     return give_made(c, failed);
 }

@@ -83,13 +83,12 @@ PyObject *fn_to_device(struct py_call *c)
     return Py_NewRef(c->v[0].o);
 }
 
-PyObject *fn_dlpack(struct py_call *c) { return array_dlpack(c->v[0].o, c->v[2].o, c->v[3].o, GIVEN(4) && BOOL(4)); }
-
-PyObject *fn_dlpack_device(struct py_call *c)
+PyObject *fn_dlpack(struct py_call *c)
 {
-    (void)c;
-    return Py_BuildValue("(ii)", 1, 0); /* the CPU */
+    return array_dlpack(c->v[0].o, c->v[1].o, c->v[2].o, c->v[3].o, GIVEN(4) && BOOL(4));
 }
+
+PyObject *fn_dlpack_device(struct py_call *c) { return array_dlpack_device(c->v[0].o); }
 
 /* The array's bits, as NumPy's array of ml_dtypes' bfloat16. */
 static PyObject *bfloat16_to_numpy(struct py_call *c, PyObject *numpy)

@@ -173,9 +173,9 @@ static bool strides_reach(int dim, const int *shape, const int64_t *strides, int
     return true;
 }
 
-/* An array on the caller's memory; strides NULL: row-major. */
-static mlx_array borrow(const char *func, const void *data, const int *shape, const int64_t *strides, int dim,
-                        mlx_dtype dtype, void *payload, void (*dtor)(void *))
+/* An array on the caller's memory, of the device of s where it is given; strides NULL: row-major. */
+static mlx_array borrow(const char *func, struct stream *s, const void *data, const int *shape, const int64_t *strides,
+                        int dim, mlx_dtype dtype, void *payload, void (*dtor)(void *))
 {
     MX_SCOPE(NULL);
     mlx_array none = { NULL };
@@ -204,7 +204,8 @@ static mlx_array borrow(const char *func, const void *data, const int *shape, co
     *m = (struct managed){ NULL, payload };
     size_t bytes = (size_t)span;
     void *begin = size ? (char *)(uintptr_t)data + low * item : (void *)(uintptr_t)data;
-    struct buffer *buf = buffer_wrap(begin, bytes, false, end_managed, m);
+    struct buffer *buf =
+        s ? buffer_wrap_on(s, begin, bytes, end_managed, m) : buffer_wrap(begin, bytes, false, end_managed, m);
     if (!buf) {
         free(m);
         return capi_report(), none;
@@ -226,18 +227,30 @@ static mlx_array borrow(const char *func, const void *data, const int *shape, co
 mlx_array mlx_array_new_borrowed(const void *data, const int *shape, const int64_t *strides, int dim, mlx_dtype dtype,
                                  void *payload, void (*dtor)(void *))
 {
-    return borrow(__func__, data, shape, strides, dim, dtype, payload, dtor);
+    return borrow(__func__, NULL, data, shape, strides, dim, dtype, payload, dtor);
 }
 
 mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim, mlx_dtype dtype, void *payload,
                                              void (*dtor)(void *))
 {
-    return borrow(__func__, data, shape, NULL, dim, dtype, payload, dtor);
+    return borrow(__func__, NULL, data, shape, NULL, dim, dtype, payload, dtor);
 }
 
 mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_dtype dtype, void (*dtor)(void *))
 {
-    return borrow(__func__, data, shape, NULL, dim, dtype, data, dtor);
+    return borrow(__func__, NULL, data, shape, NULL, dim, dtype, data, dtor);
+}
+
+mlx_array mlx_array_new_borrowed_on(const mlx_stream stream, const void *data, const int *shape, const int64_t *strides,
+                                    int dim, mlx_dtype dtype, void *payload, void (*dtor)(void *))
+{
+    struct stream *s = capi_stream(stream);
+    if (!s || !s->on->trail) {
+        mx_fail("[array_new_borrowed_on] expected a stream of a GPU, got one of %s",
+                s ? device_text(s->device) : "no device");
+        return capi_report(), (mlx_array){ NULL };
+    }
+    return borrow(__func__, s, data, shape, strides, dim, dtype, payload, dtor);
 }
 
 /* Layout.  GET is the value of a getter, or 0 after a report where the handle is empty. */

@@ -98,9 +98,75 @@ int mlx_array_take_back(const mlx_array arr)
     return 0;
 }
 
+int mlx_array_device(int *gpu, const mlx_array arr)
+{
+    mx_own hold = { NULL };
+    if (!capi_out(gpu))
+        return capi_report();
+    mx x = capi_array(__func__, "arr", arr);
+    capi_hold(&hold, x);
+    int failed = is_nil(x) || mx_eval(1, &x);
+    const struct side *d = failed ? NULL : atomic_load(&x->buf->sides);
+    bool alone = d && !d->next && d->stream->on->lead && atomic_load(&x->buf->state) == ON_DEVICE;
+    *gpu = alone ? d->stream->device.index : -1;
+    mx_drop(&hold);
+    return failed ? capi_report() : 0;
+}
+
+int mlx_array_lend_on(void **address, int *gpu, int64_t *strides, bool *writable, const mlx_array arr, void *stream)
+{
+    mx_own hold = { NULL };
+    struct device where = { DEVICE_CPU, -1 };
+    if (!capi_out(address) || !capi_out(gpu) || !capi_out(strides) || !capi_out(writable))
+        return capi_report();
+    mx x = capi_array(__func__, "arr", arr);
+    capi_hold(&hold, x);
+    int failed = is_nil(x) || mx_eval(1, &x);
+    char *p = failed ? NULL : buffer_lend_on(x->buf, &where, stream);
+    *address = p ? p + (size_t)x->offset * itemsize(x) : NULL;
+    *gpu = where.index;
+    *writable = !failed && x->buf->writable;
+    for (int i = 0; !failed && i < x->ndim; i++) {
+        strides[i] = x->strides[i];
+        if (x->shape[i] > 1 && x->strides[i] == 0)
+            *writable = false;
+    }
+    mx_drop(&hold);
+    return failed || mx_failed() ? capi_report() : 0;
+}
+
+int mlx_array_take_back_on(const mlx_array arr)
+{
+    mx x = capi_in(arr);
+    if (is_nil(x) || !x->buf)
+        return capi_report();
+    buffer_take_back_on(x->buf);
+    return 0;
+}
+
+int mlx_stream_native(void **res, const mlx_stream stream)
+{
+    if (!capi_out(res))
+        return capi_report();
+    struct stream *s = capi_stream(stream);
+    *res = s && s->on->native ? s->on->native(s) : NULL;
+    return capi_end();
+}
+
+int mlx_stream_follow(const mlx_stream stream, void *theirs)
+{
+    struct stream *s = capi_stream(stream);
+    if (s && s->on->trail && theirs != (void *)-1)
+        s->on->trail(s, theirs);
+    return capi_end();
+}
+
+/* On the device that alone has the elements, if there is one. */
 int mlx_array_duplicate(mlx_array *res, const mlx_array arr)
 {
-    MX_SCOPE(NULL);
+    mx x = capi_opt(arr);
+    const struct side *d = x && x->buf && atomic_load(&x->buf->state) == ON_DEVICE ? atomic_load(&x->buf->sides) : NULL;
+    MX_SCOPE(d ? d->stream : NULL);
     return capi_publish(res, mx_duplicate(capi_in(arr)));
 }
 

@@ -193,7 +193,8 @@ static void side_free(struct side *d, size_t bytes)
 {
     if (d->reader)
         d->stream->on->follow(d->stream, d->reader, d->read);
-    d->stream->on->free(d->stream, d->p, bytes ? bytes : 1);
+    if (!d->foreign)
+        d->stream->on->free(d->stream, d->p, bytes ? bytes : 1);
     free(d);
 }
 
@@ -326,7 +327,7 @@ int buffer_bring_host(struct buffer *b)
     if (!(atomic_load(&b->state) & ON_HOST)) {
         const struct side *d = atomic_load(&b->sides);
         failed = buffer_need_host(b) || d->stream->on->to_host(d->stream, d->mark, b->host, d->p, b->bytes);
-        if (!failed)
+        if (!failed && !atomic_load(&b->lent_on))
             atomic_fetch_or(&b->state, ON_HOST);
     }
     lock_give(&moving);
@@ -365,7 +366,8 @@ void buffer_leave_devices(struct buffer *b)
 bool buffer_claim_on(struct buffer *b, struct stream *s)
 {
     struct side *d = atomic_load_explicit(&b->sides, memory_order_acquire);
-    if (!d || d->next || d->stream != s || b->release || atomic_load(&b->lent) || atomic_load(&b->touched))
+    if (!d || d->next || d->stream != s || b->release || atomic_load(&b->lent) || atomic_load(&b->touched) ||
+        atomic_load(&b->lent_on))
         return false;
     if (d->reader && s->on->follow(s, d->reader, d->read)) {
         mx_error_clear();
@@ -374,6 +376,65 @@ bool buffer_claim_on(struct buffer *b, struct stream *s)
     d->reader = NULL;
     atomic_store(&b->state, ON_DEVICE);
     return true;
+}
+
+/* ---- memory on devices that others know of */
+
+void *buffer_lend_on(struct buffer *b, struct device *where, void *theirs)
+{
+    lock_take(&moving);
+    struct side *d = atomic_load(&b->sides);
+    bool alone = d && !d->next && d->stream->on->lead && atomic_load(&b->state) == ON_DEVICE;
+    void *p = alone && !d->stream->on->lead(d->stream, d->mark, theirs) ? d->p : NULL;
+    if (p) {
+        *where = d->stream->device;
+        atomic_fetch_add(&b->lent_on, 1);
+    }
+    lock_give(&moving);
+    return p;
+}
+
+void buffer_take_back_on(struct buffer *b)
+{
+    lock_take(&moving);
+    struct side *d = atomic_load(&b->sides);
+    if (d && d->stream->on->trail(d->stream, NULL))
+        mx_error_clear(); /* of a lost device, on which nothing runs any more */
+    atomic_fetch_sub(&b->lent_on, 1);
+    lock_give(&moving);
+}
+
+struct foreign {
+    struct stream *stream;
+    void (*release)(void *payload);
+    void *payload;
+};
+
+static void release_foreign(void *ctx)
+{
+    struct foreign *f = ctx;
+    struct stream *s = f->stream;
+    if (s->on->wait(s, s->on->mark(s)))
+        mx_error_clear();
+    f->release(f->payload);
+    free(f);
+}
+
+struct buffer *buffer_wrap_on(struct stream *s, void *p, size_t bytes, void (*release)(void *), void *payload)
+{
+    struct foreign *f = mx_malloc(sizeof *f);
+    struct side *d = f ? mx_malloc(sizeof *d) : NULL;
+    struct buffer *b = d ? buffer_wrap(NULL, bytes, false, release_foreign, f) : NULL;
+    if (!b) {
+        free(d);
+        free(f);
+        return NULL;
+    }
+    *f = (struct foreign){ s, release, payload };
+    *d = (struct side){ .p = p, .stream = s, .mark = s->on->mark(s), .foreign = true };
+    side_add(b, d);
+    b->state = ON_DEVICE;
+    return b;
 }
 
 struct buffer *buffer_wrap(void *memory, size_t bytes, bool writable, void (*release)(void *), void *payload)
@@ -413,6 +474,8 @@ void buffer_release(struct buffer *b)
         buffer_leave_devices(b);
     outlook_release(b->outlook);
     if (b->release) {
+        if (b->capacity) /* the host's bytes of what a device has */
+            memory_give(&host_memory, b->host, b->capacity, NULL);
         mx_let_go(b->release, b->payload);
         free(b);
         return;

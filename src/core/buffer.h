@@ -25,6 +25,7 @@ struct side {
     uint64_t mark;         /* of that stream: its bytes are there */
     struct stream *reader; /* another one of the device that reads it, up to its mark `read`; or NULL */
     uint64_t read;
+    bool foreign; /* memory of somebody else, which is not given back */
 };
 
 /* What may still go wrong with bytes that are on their way: events that a device sets, with an error or none, before
@@ -43,6 +44,7 @@ struct buffer {
     bool inside;                    /* the host's bytes are one piece with this header */
     atomic_bool touched;            /* lent since they were last copied to a device */
     atomic_int lent;                /* how many there are outside who may write the host's bytes */
+    atomic_int lent_on;             /* the same of those on the device, which alone had them then */
     size_t bytes;                   /* as asked for */
     size_t capacity;                /* as got */
     void *host;                     /* may be NULL while only the device has it */
@@ -85,6 +87,14 @@ void buffer_leave_devices(struct buffer *b);
 /* Between the two somebody outside may write the host's bytes, which devices copy anew for every reader. */
 void buffer_lend(struct buffer *b);
 void buffer_take_back(struct buffer *b);
+/* The same of bytes that a device alone has: their address there, NULL where the host has them as well, or no device
+ * that others use; work queued on `theirs` from now on finds them (struct device_class).  The host's are copied anew
+ * for every reader.  Memory that is taken back is used for what comes after what is queued by then. */
+void *buffer_lend_on(struct buffer *b, struct device *where, void *theirs);
+void buffer_take_back_on(struct buffer *b);
+/* Memory of somebody else on the device of s, whose bytes are there for what is queued on s from now on; `release` is
+ * called when what was queued here has read it.  On failure as below. */
+struct buffer *buffer_wrap_on(struct stream *s, void *p, size_t bytes, void (*release)(void *), void *payload);
 /* Memory of somebody else.  On failure NULL, and `release` was not called. */
 struct buffer *buffer_wrap(void *host, size_t bytes, bool writable, void (*release)(void *), void *payload);
 void buffer_retain(struct buffer *b);

@@ -61,6 +61,12 @@ struct device_class {
     int (*to_host)(struct stream *s, uint64_t mark, void *host, const void *device, size_t bytes);
     /* Queued on s: from memory of another device of this class, or of its own. */
     int (*from_peer)(struct stream *s, void *to, const struct stream *other, const void *from, size_t bytes);
+    /* Of devices that others in the process use as well, NULL for any else.  The driver's own name of s; work queued on
+     * theirs from now on comes after that mark of s; work queued on s from now on comes after what is on theirs now.
+     * Theirs is NULL for those that programs have without asking for one, -1 for none. */
+    void *(*native)(struct stream *s);
+    int (*lead)(struct stream *s, uint64_t mark, void *theirs);
+    int (*trail)(struct stream *s, void *theirs);
 };
 
 /* A set-once flag with an outcome.  Reference counted; made by eval, set by the stream. */

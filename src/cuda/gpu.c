@@ -280,6 +280,44 @@ static int from_peer(struct stream *s, void *to, const struct stream *other, con
     return gpu_check(q->gpu, "copy", e);
 }
 
+/* ---- work of others */
+
+/* The streams that programs have without asking for one, as the driver numbers them: the one that waits for all others,
+ * and each thread's own. */
+static void *const legacy = (void *)1;
+
+static void *native(struct stream *s) { return gpu_stream(s)->stream; }
+
+static int lead(struct stream *s, uint64_t m, void *theirs)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    void *event;
+    if (theirs == (void *)-1) /* they see to it themselves */
+        return 0;
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    int e = event_at(q, m, &event);
+    if (!e)
+        e = cu.stream_wait_event(theirs ? theirs : legacy, event, 0);
+    return gpu_check(q->gpu, "dlpack", e);
+}
+
+static int trail(struct stream *s, void *theirs)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    void *event = NULL;
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    int e = cu.event_create(&event, CUDA_EVENT_NO_TIMING);
+    if (!e)
+        e = cu.event_record(event, theirs ? theirs : legacy);
+    if (!e)
+        e = cu.stream_wait_event(q->stream, event, 0);
+    if (event)
+        cu.event_destroy(event);
+    return gpu_check(q->gpu, "dlpack", e);
+}
+
 /* ---- running */
 
 static bool supports(const struct node *n) { return gpu_runner(n) != NULL; }
@@ -360,7 +398,10 @@ const struct backend cuda_backend = {
                  .passed = gpu_passed,
                  .to_device = to_device,
                  .to_host = to_host,
-                 .from_peer = from_peer },
+                 .from_peer = from_peer,
+                 .native = native,
+                 .lead = lead,
+                 .trail = trail },
     .submit = queue_submit_launches,
     .run_now = queue_run_now,
     .supports = supports,

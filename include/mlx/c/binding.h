@@ -159,6 +159,27 @@ MLX_API int mlx_array_is_writable(bool *res, const mlx_array arr);
  * operation that reads them.  Evaluates. */
 MLX_API int mlx_array_lend(const mlx_array arr);
 MLX_API int mlx_array_take_back(const mlx_array arr);
+
+/* The number of the GPU that alone has an array's elements, which are evaluated; -1: the host has them. */
+MLX_API int mlx_array_device(int *gpu, const mlx_array arr);
+
+/* The address of the first element on that GPU, for work queued on `stream` from now on, as the driver names it (NULL:
+ * the default one, -1: none); NULL where the host has the elements. Until mlx_array_take_back_on somebody may write
+ * there, if `writable`, and the host copies the bytes for every reader. */
+MLX_API int mlx_array_lend_on(void **address, int *gpu, int64_t *strides, bool *writable, const mlx_array arr,
+                              void *stream);
+MLX_API int mlx_array_take_back_on(const mlx_array arr);
+
+/* The driver's name of a GPU's stream; NULL for any other. */
+MLX_API int mlx_stream_native(void **res, const mlx_stream stream);
+/* What is queued on a GPU's stream from now on comes after what is queued on `theirs`, named as above. */
+MLX_API int mlx_stream_follow(const mlx_stream stream, void *theirs);
+
+/* An array in the memory of somebody else on the GPU of a stream, whose elements are there for work that is queued on
+ * the stream from now on; as mlx_array_new_borrowed. */
+MLX_API mlx_array mlx_array_new_borrowed_on(const mlx_stream stream, const void *data, const int *shape,
+                                            const int64_t *strides, int dim, mlx_dtype dtype, void *payload,
+                                            void (*dtor)(void *));
 /* A copy that shares memory with nobody, whoever writes where. */
 MLX_API int mlx_array_duplicate(mlx_array *res, const mlx_array arr);
 
