@@ -25,6 +25,32 @@ def torchs(x, w, stride=1, padding=0, groups=1):
     return f(x.movedim(-1, 1), w.movedim(-1, 1), stride=stride, padding=padding, groups=groups)
 
 
+def gradients(x, w, y, **how):
+    """By the input and by the weights, where y is that by the result: what, ours, what PyTorch is asked for."""
+    conv = lambda x, w: mx.conv_general(x, w, **how)  # noqa: E731
+    yield "input", lambda: mx.vjp(lambda x: conv(x, w), [x], [y])[1][0], (True, False, False)
+    yield "weights", lambda: mx.vjp(lambda w: conv(x, w), [w], [y])[1][0], (False, True, False)
+
+
+def torchs_gradient(x, w, y, mask, stride=1, padding=0, groups=1):
+    n = x.ndim - 2
+    x, w, y = (a.movedim(-1, 1) for a in (x, w, y))
+    numbers = [stride] * n, [padding] * n, [1] * n, False, [0] * n, groups
+    return torch.ops.aten.convolution_backward(y, x, w, None, *numbers, mask)
+
+
+def on_torch(shape, dtype):
+    return torch.randn(shape, device="cuda").to(getattr(torch, dtype))
+
+
+def report(name, dtype, operations, t, theirs_=None):
+    line = f"{name:<44} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+    if torch:
+        u = theirs(theirs_)
+        line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
+    print(line, flush=True)
+
+
 def main():
     begin()
     if torch:
@@ -33,15 +59,17 @@ def main():
     for name, (x_shape, w_shape, how) in LAYERS.items():
         for dtype in ("float32", "bfloat16"):
             x, w = (mx.random.normal(s).astype(getattr(mx, dtype)) for s in (x_shape, w_shape))
-            mx.eval(x, w)
+            y = mx.random.normal(mx.conv_general(x, w, **how).shape).astype(x.dtype)
+            mx.eval(x, w, y)
+            operations = 2 * y.size * w.size // w.shape[0]
+            a, b, c = (on_torch(s, dtype) if torch else None for s in (x_shape, w_shape, y.shape))
             t = ours(lambda x=x, w=w, how=how: mx.conv_general(x, w, **how))
-            operations = 2 * mx.conv_general(x, w, **how).size * w.size // w.shape[0]
-            line = f"{name:<30} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
-            if torch:
-                a, b = (torch.randn(s, device="cuda").to(getattr(torch, dtype)) for s in (x_shape, w_shape))
-                u = theirs(lambda a=a, b=b, how=how: torchs(a, b, **how))
-                line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
-            print(line, flush=True)
+            report(name, dtype, operations, t, lambda a=a, b=b, how=how: torchs(a, b, **how))
+            for by, f, mask in gradients(x, w, y, **how):
+                t = ours(f)
+                g = lambda a=a, b=b, c=c, m=mask, how=how: torchs_gradient(a, b, c, m, **how)  # noqa: E731
+                report(f"    by the {by}", dtype, operations, t, g)
+            del x, y, a, c
 
 
 main()

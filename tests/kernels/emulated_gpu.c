@@ -14,6 +14,7 @@
 #include "core/stream.h"
 #include "cuda/driver.h"
 #include "ops/attention.h"
+#include "ops/conv.h"
 #include "ops/fast.h"
 #include "ops/op.h"
 #include "ops/ops.h"
@@ -441,6 +442,80 @@ static void attentions(void **unused)
             }
 }
 
+/* ---- convolutions, and weights of what they give */
+
+struct geometry {
+    int n, x[5], w[5], stride, low, high, dilation, spread, groups;
+};
+static const struct geometry geometries[] = {
+    { 1, { 2, 9, 8 }, { 5, 3, 8 }, 1, 1, 0, 1, 1, 1 },
+    { 2, { 2, 9, 8, 3 }, { 70, 3, 2, 3 }, 2, 1, 1, 1, 1, 1 },
+    { 2, { 1, 12, 13, 72 }, { 72, 3, 3, 72 }, 1, 2, 2, 2, 1, 1 },
+    { 3, { 1, 4, 5, 6, 8 }, { 16, 2, 3, 2, 4 }, 1, 2, 2, 1, 2, 2 },
+    { 1, { 1, 3, 3 }, { 4, 2, 3 }, 1, 1, 1, 1, 20, 1 },
+    { 2, { 2, 9, 21, 12 }, { 12, 3, 6, 1 }, 1, 2, 1, 1, 1, 12 },
+    { 2, { 2, 9, 11, 6 }, { 9, 3, 2, 2 }, 2, 1, 1, 1, 1, 3 },
+    { 1, { 1, 16400, 8 }, { 66, 2, 8 }, 1, 0, 0, 1, 1, 1 },   /* as many tiles as larger ones are for */
+    { 1, { 1, 32800, 40 }, { 72, 2, 40 }, 1, 0, 0, 1, 1, 1 }, /* the same for weights; slow */
+};
+
+static mx convolved(const struct trial *t, const mx x[])
+{
+    const struct geometry *g = &geometries[t->n];
+    const int all[5][3] = { { g->stride, g->stride, g->stride },
+                            { g->low, g->low, g->low },
+                            { g->high, g->high, g->high },
+                            { g->dilation, g->dilation, g->dilation },
+                            { g->spread, g->spread, g->spread } };
+    return mx_conv("conv", x[0], x[1],
+                   &(struct conv){ .n = g->n,
+                                   .stride = all[0],
+                                   .low = all[1],
+                                   .high = all[2],
+                                   .dilation = all[3],
+                                   .input_dilation = all[4],
+                                   .groups = g->groups });
+}
+
+static mx convolved_back(const struct trial *t, const mx x[])
+{
+    const struct geometry *g = &geometries[t->n];
+    int64_t v[5][3];
+    for (int i = 0; i < 3; i++) {
+        const int64_t of[5] = { g->stride, g->low, g->dilation, g->spread, g->w[1 + i] };
+        for (int k = 0; k < 5; k++) v[k][i] = of[k];
+    }
+    struct conv_args a = { .stride = { g->n, v[0] },
+                           .low = { g->n, v[1] },
+                           .dilation = { g->n, v[2] },
+                           .input_dilation = { g->n, v[3] },
+                           .size = { g->n, v[4] },
+                           .groups = g->groups };
+    return mx_infer(&op_conv_weight, &a, 2, (mx[]){ x[0], x[2] });
+}
+
+static void convolutions(void **unused)
+{
+    (void)unused;
+    static const enum dtype floats[] = { DT_float32, DT_float16, DT_bfloat16, DT_float64 };
+    enum { N = sizeof geometries / sizeof *geometries };
+    for (size_t k = 0; k < 4; k++)
+        for (int i = 0; i < N - (SLOW || k % 2); i++) {
+            MX_SCOPE(on_cpu);
+            const struct geometry *g = &geometries[i];
+            mx x[3] = { numbers(floats[k], g->n + 2, g->x, false), numbers(floats[k], g->n + 2, g->w, false) };
+            struct trial t = { "conv", convolved, NULL, i, 0 };
+            mx y = ready(convolved(&t, x));
+            x[2] = numbers(floats[k], y->ndim, y->shape, false);
+            double eps = ulp_at_one(floats[k]), one = dtype_size(floats[k]) > 2 ? eps : ulp_at_one(DT_float32);
+            double taps = (double)x[1]->size / g->w[0], positions = (double)y->size / dim(y, -1);
+            char what[32];
+            snprintf(what, sizeof what, "geometry %d", i);
+            beside(&t, what, x, 2 * eps, 4 * one * taps);
+            beside(&(struct trial){ "conv_weight", convolved_back, NULL, i, 0 }, what, x, 2 * eps, 4 * one * positions);
+        }
+}
+
 /* ---- packed weights: the parts in turn, and products */
 
 static const struct {
@@ -682,7 +757,8 @@ int main(void)
         cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
         cmocka_unit_test(orders),          cmocka_unit_test(groups),
         cmocka_unit_test(lookups),         cmocka_unit_test(products),
-        cmocka_unit_test(attentions),      cmocka_unit_test(alignment),
+        cmocka_unit_test(attentions),      cmocka_unit_test(convolutions),
+        cmocka_unit_test(alignment),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
