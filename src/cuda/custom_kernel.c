@@ -43,7 +43,7 @@ static void *compile_custom(const struct run *r, const struct kernel *k, const e
         printf("%s", text);
     size_t size;
     bool includes = strstr(k->source, "#include") || strstr(k->header, "#include");
-    char *image = custom_image(gpu_of(r), k->name, text, includes, a->verbose, &size);
+    char *image = custom_image(gpu_of(r), kernel_word(k->language), k->name, text, includes, a->verbose, &size);
     if (a->verbose)
         fflush(stdout);
     snprintf(entry, sizeof entry, CUSTOM_ENTRY "%s", k->name);
@@ -152,12 +152,28 @@ static int place_arguments(const struct run *r, const struct kernel *k, struct a
 
 /* ---- launches */
 
-/* A launch that the driver refuses is no reason to give the device up. */
-static int launch_custom(const struct run *r, const struct kernel *k, void *f, void *args[])
+int custom_launch(struct stream *s, const char *op, const char *name, void *f, const unsigned blocks[3],
+                  const unsigned threads[3], int shared_memory, void *args[])
 {
     enum { REFUSED = 1, TOO_MANY_RESOURCES = 701, WITHOUT_ASKING = 48 << 10 };
+    int e = shared_memory > WITHOUT_ASKING ? cu.function_set(f, CUDA_FUNCTION_SHARED_BYTES, shared_memory) : 0;
+    if (!e)
+        e = cu.launch(f, blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2], (unsigned)shared_memory,
+                      gpu_stream(s)->stream, args, NULL);
+    if (e != REFUSED && e != TOO_MANY_RESOURCES)
+        return gpu_check(gpu_stream(s)->gpu, op, e);
+    mx_fail_as(
+        MX_RUNTIME,
+        "[%s] the GPU cannot run %s in blocks of (%u,%u,%u) threads, (%u,%u,%u) of them, with %d bytes of shared "
+        "memory: %s",
+        op, name, threads[0], threads[1], threads[2], blocks[0], blocks[1], blocks[2], shared_memory,
+        cuda_error_text(e));
+    return 1;
+}
+
+static int launch_custom(const struct run *r, const struct kernel *k, void *f, void *args[])
+{
     const struct custom_kernel_args *a = r->args;
-    const char *word = kernel_word(k->language);
     unsigned blocks[3], threads[3];
     for (int i = 0; i < 3; i++) {
         int64_t points = a->grid.v[i], group = a->grid.v[3 + i];
@@ -166,19 +182,7 @@ static int launch_custom(const struct run *r, const struct kernel *k, void *f, v
         threads[i] = (unsigned)(group < points ? group : points);
         blocks[i] = (unsigned)ceil_div(points, threads[i]);
     }
-    int e = k->shared_memory > WITHOUT_ASKING ? cu.function_set(f, CUDA_FUNCTION_SHARED_BYTES, k->shared_memory) : 0;
-    if (!e)
-        e = cu.launch(f, blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2],
-                      (unsigned)k->shared_memory, gpu_stream(r->stream)->stream, args, NULL);
-    if (e != REFUSED && e != TOO_MANY_RESOURCES)
-        return gpu_check(gpu_of(r), word, e);
-    mx_fail_as(
-        MX_RUNTIME,
-        "[%s] the GPU cannot run %s in blocks of (%u,%u,%u) threads, (%u,%u,%u) of them, with %d bytes of shared "
-        "memory: %s",
-        word, k->name, threads[0], threads[1], threads[2], blocks[0], blocks[1], blocks[2], k->shared_memory,
-        cuda_error_text(e));
-    return 1;
+    return custom_launch(r->stream, kernel_word(k->language), k->name, f, blocks, threads, k->shared_memory, args);
 }
 
 int gpu_run_cuda_kernel(const struct run *r)

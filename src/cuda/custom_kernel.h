@@ -24,7 +24,10 @@ extern const int custom_n_headers;
 /* The program compiled for this device, or found where it was compiled before: an image of *size bytes and one more,
  * which is 0; NULL after mx_fail.  Free it.  With `cuda_headers` it includes those of CUDA, where they are.  `verbose`
  * says on stdout where it is. */
-char *custom_image(const struct gpu *g, const char *name, const char *text, bool cuda_headers, bool verbose,
-                   size_t *size);
+char *custom_image(const struct gpu *g, const char *op, const char *name, const char *text, bool cuda_headers,
+                   bool verbose, size_t *size);
+/* Queues it.  What the driver refuses is an error, and no reason to give the device up. */
+int custom_launch(struct stream *s, const char *op, const char *name, void *f, const unsigned blocks[3],
+                  const unsigned threads[3], int shared_memory, void *args[]);
 
 #endif

@@ -410,4 +410,5 @@ const struct backend cuda_backend = {
     .fuses_small = true,
     .begins = gpu_draws,
     .end = end_batch,
+    .launch = gpu_launch_library,
 };

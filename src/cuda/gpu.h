@@ -101,6 +101,14 @@ int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, i
 int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
                       void *args[]);
 
+/* Operations from outside (extension.c): whether one has a rule for GPUs, how it runs, and how it launches kernels of
+ * the libraries that it came with. */
+struct plugin;
+struct launch;
+bool gpu_takes_plugin(const struct plugin *p);
+run_fn gpu_run_plugin;
+int gpu_launch_library(struct stream *s, const struct launch *l);
+
 /* Says whether a runner takes the node's operands, whose shapes and dtypes are known and nothing more. */
 typedef bool gpu_takes_fn(const struct node *n);
 #define RUNNER(op, run, takes) \

@@ -35,15 +35,15 @@ static void open_nvrtc(void)
 }
 
 /* Is there a compiler?  False after mx_fail. */
-static bool has_nvrtc(const char *name)
+static bool has_nvrtc(const char *op, const char *name)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, open_nvrtc);
     if (!nvrtc.library)
         mx_fail_as(MX_RUNTIME,
-                   "[cuda_kernel] cannot compile %s without NVRTC, NVIDIA's compiler: pip install "
+                   "[%s] cannot compile %s without NVRTC, NVIDIA's compiler: pip install "
                    "nvidia-cuda-nvrtc-cu12, or name the folder of libnvrtc.so in MLX_CUDA_LIBRARIES",
-                   name);
+                   op, name);
     return nvrtc.library;
 }
 
@@ -51,7 +51,7 @@ static bool has_nvrtc(const char *name)
 
 /* The latest target that the compiler knows and the device runs: machine code where it is of the device's own major
  * version, text for the driver to compile else. */
-static bool find_target(const struct gpu *g, const char *name, char *option, size_t size, bool *ptx)
+static bool find_target(const struct gpu *g, const char *op, const char *name, char *option, size_t size, bool *ptx)
 {
     int n = 0, best = -1, have = g->major * 10 + g->minor;
     int *all = nvrtc.target_count(&n) ? NULL : mx_malloc((size_t)n * sizeof *all);
@@ -62,7 +62,7 @@ static bool find_target(const struct gpu *g, const char *name, char *option, siz
     *ptx = best / 10 != g->major;
     snprintf(option, size, "-arch=%s_%d", *ptx ? "compute" : "sm", best);
     if (best < 0)
-        mx_fail_as(MX_RUNTIME, "[cuda_kernel] cannot compile %s: NVRTC %s (%s) knows no target that sm_%d runs", name,
+        mx_fail_as(MX_RUNTIME, "[%s] cannot compile %s: NVRTC %s (%s) knows no target that sm_%d runs", op, name,
                    nvrtc.library->version, nvrtc.library->path, have);
     return best >= 0;
 }
@@ -103,7 +103,7 @@ static bool find_headers(char *folder, size_t size)
 
 enum { OPTIONS = 8 };
 struct request {
-    const char *name, *text, *options[OPTIONS];
+    const char *op, *name, *text, *options[OPTIONS];
     int n;
     bool ptx, ours; /* our headers stand for CUDA's */
 };
@@ -118,8 +118,8 @@ static void refused_by_nvrtc(void *program, const struct request *q)
         log[n] = 0;
         for (n = strlen(log); n && log[n - 1] == '\n'; n--) log[n - 1] = 0;
     }
-    mx_fail_as(MX_RUNTIME, "[cuda_kernel] %s: NVRTC %s refused the kernel:\n%.*s", q->name, nvrtc.library->version,
-               MOST, log && *log ? log : "it said nothing");
+    mx_fail_as(MX_RUNTIME, "[%s] %s: NVRTC %s refused the kernel:\n%.*s", q->op, q->name, nvrtc.library->version, MOST,
+               log && *log ? log : "it said nothing");
     free(log);
 }
 
@@ -142,7 +142,7 @@ static char *compile_program(const struct request *q, size_t *size)
     if (image)
         image[*size] = 0;
     else if (!mx_failed())
-        mx_fail_as(MX_RUNTIME, "[cuda_kernel] %s: NVRTC %s (%s) failed", q->name, nvrtc.library->version,
+        mx_fail_as(MX_RUNTIME, "[%s] %s: NVRTC %s (%s) failed", q->op, q->name, nvrtc.library->version,
                    nvrtc.library->path);
     if (program)
         nvrtc.destroy(&program);
@@ -167,13 +167,13 @@ static char *key_of(const struct request *q, size_t *size)
     return key;
 }
 
-char *custom_image(const struct gpu *g, const char *name, const char *text, bool cuda_headers, bool verbose,
-                   size_t *size)
+char *custom_image(const struct gpu *g, const char *op, const char *name, const char *text, bool cuda_headers,
+                   bool verbose, size_t *size)
 {
     char target[32], folder[PATH_MAX], include[PATH_MAX + 16], more[PATH_MAX + 32], cache[PATH_MAX],
         kept[PATH_MAX + 64];
-    struct request q = { .name = name, .text = text };
-    if (!has_nvrtc(name) || !find_target(g, name, target, sizeof target, &q.ptx))
+    struct request q = { .op = op, .name = name, .text = text };
+    if (!has_nvrtc(op, name) || !find_target(g, op, name, target, sizeof target, &q.ptx))
         return NULL;
     q.options[q.n++] = target;
     q.options[q.n++] = "-std=c++17";

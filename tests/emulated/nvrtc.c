@@ -26,7 +26,7 @@ struct program {
 
 static const char prelude[] =
     "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
-    "#define __global__\n#define __device__\n#define __shared__ static\n"
+    "#define __device__\n#define __shared__ static\n"
     "#define constexpr const\n"
     "typedef uint8_t uint8; typedef uint16_t uint16; typedef uint32_t uint32; typedef uint64_t uint64;\n"
     "typedef int8_t int8; typedef int16_t int16; typedef int32_t int32; typedef int64_t int64;\n"
@@ -49,8 +49,6 @@ static const char prelude[] =
     "#define threadIdx (*emulated_places[0])\n#define blockIdx (*emulated_places[1])\n"
     "#define blockDim (*emulated_places[2])\n#define gridDim (*emulated_places[3])\n"
     "#define __syncthreads() emulated_barrier(__FILE__, __LINE__)\n";
-
-static const char entry[] = "extern \"C\" __global__ void ";
 
 int create(void **program, const char *text, const char *name, int n, const char *const *headers,
            const char *const *names)
@@ -86,42 +84,69 @@ static char *contents(const char *path, size_t *n)
     return data;
 }
 
-/* A function `launched_<kernel>` of the addresses of its arguments, each of which is on a line of its own. */
-static void write_launched(FILE *f, const char *function)
+/* For a kernel a function `launched_<kernel>` of the addresses of its arguments. */
+static void write_launched(FILE *f, const char *kernel)
 {
-    size_t n = strcspn(function, "(");
-    fprintf(f, "void launched_%.*s(void **a) { %.*s(", (int)n, function, (int)n, function);
-    const char *line = function + n + 1;
-    for (int i = 0; *(line += strspn(line, "\n ")) && *line != ')' && *line != '{'; i++) {
-        size_t length = strcspn(line, "\n"), end = length;
-        if (line[end - 1] == ',' || line[end - 1] == ')')
-            end--;
-        bool last = line[length - 1] != ',';
-        while (end && (line[end - 1] == '_' || isalnum((unsigned char)line[end - 1]))) end--;
-        fprintf(f, "%s*(__typeof__(%.*s) *)a[%d]", i ? ", " : "", (int)end, line, i);
-        line += length;
-        if (last)
-            break;
+    size_t n = strcspn(kernel, "(");
+    const char *from = kernel + n + 1;
+    int depth = 0, count = 0;
+    fprintf(f, "\nvoid launched_%.*s(void **a) { %.*s(", (int)n, kernel, (int)n, kernel);
+    for (const char *at = from; depth >= 0; at++) {
+        depth += (*at == '(') - (*at == ')');
+        if (depth > 0 || (depth == 0 && *at != ','))
+            continue;
+        const char *end = at; /* of a type and a name */
+        while (isspace((unsigned char)end[-1])) end--;
+        while (end[-1] == '_' || isalnum((unsigned char)end[-1])) end--;
+        fprintf(f, "%s*(__typeof__(%.*s) *)a[%d]", count ? ", " : "", (int)(end - from), from, count);
+        count++;
+        from = at + 1;
     }
     fprintf(f, "); }\n");
 }
 
+/* Behind the program, of each kernel that its preprocessed text has. */
+static void write_all_launched(const char *program, const char *preprocessed)
+{
+    static const char word[] = "__global__ void ";
+    size_t n;
+    char *text = contents(preprocessed, &n);
+    FILE *f = fopen(program, "a");
+    for (const char *at = text; at && (at = strstr(at, word)); at += strlen(word)) write_launched(f, at + strlen(word));
+    fclose(f);
+    free(text);
+}
+
+/* The program in C: what stands behind our prelude, or a library's source as it is. */
+static void write_program(const char *path, const char *text)
+{
+    static const char in_cuda[] = "extern \"C\" __global__ ";
+    const char *ours = strstr(text, "/* ---- the kernel */"), *function = ours ? strstr(ours, in_cuda) : NULL;
+    FILE *f = fopen(path, "w");
+    fputs(prelude, f);
+    if (function)
+        fprintf(f, "%.*s__global__ %s", (int)(function - ours), ours, function + strlen(in_cuda));
+    else
+        fputs(text, f);
+    fclose(f);
+}
+
+#define CC "${CC:-cc} -std=gnu17 -O1 -w -fPIC -fno-strict-aliasing -D__CUDACC__ "
+
 int compile(void *program, int n, const char *const *options)
 {
     struct program *p = program;
-    char folder[] = "/tmp/mlx-emulated-XXXXXX", command[300], path[100];
-    const char *ours = strstr(p->text, "/* ---- the kernel */"), *function = ours ? strstr(ours, entry) : NULL;
-    if (!function || n < 1 || strcmp(options[0], "-arch=sm_90") || !mkdtemp(folder))
+    char folder[] = "/tmp/mlx-emulated-XXXXXX", command[400], path[100], other[100];
+    if (n < 1 || strcmp(options[0], "-arch=sm_90") || !mkdtemp(folder))
         return 1;
     __atomic_fetch_add(&emulated_compiled, 1, __ATOMIC_RELAXED);
     snprintf(path, sizeof path, "%s/kernel.c", folder);
-    FILE *f = fopen(path, "w");
-    fprintf(f, "%s%.*svoid %s", prelude, (int)(function - ours), ours, function + strlen(entry));
-    write_launched(f, function + strlen(entry));
-    fclose(f);
-    snprintf(command, sizeof command,
-             "cd %s && ${CC:-cc} -std=gnu17 -O1 -w -fPIC -shared -fno-strict-aliasing kernel.c -o kernel.so -lm "
-             ">kernel.log 2>&1",
+    snprintf(other, sizeof other, "%s/kernel.i", folder);
+    write_program(path, p->text);
+    snprintf(command, sizeof command, "cd %s && " CC "-E -P kernel.c -o kernel.i 2>/dev/null", folder);
+    if (!system(command))
+        write_all_launched(path, other);
+    snprintf(command, sizeof command, "cd %s && " CC "-D__global__= -shared kernel.c -o kernel.so -lm >kernel.log 2>&1",
              folder);
     int failed = system(command) != 0;
     snprintf(path, sizeof path, "%s/kernel.log", folder);

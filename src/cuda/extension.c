@@ -1,0 +1,131 @@
+/* extension.c: operations from outside on a GPU: memory for their results, and kernels of the libraries that a program
+ * has registered. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lock.h"
+#include "cuda/custom_kernel.h"
+#include "ops/plugin.h"
+#include "plan/result.h"
+#include "run/backend.h"
+
+/* ---- operations */
+
+struct gpu_plugin_run {
+    struct plugin_run plugin;
+    const struct run *r;
+};
+
+static int fresh(const struct plugin_run *p, int k) { return gpu_out_new(((const struct gpu_plugin_run *)p)->r, k); }
+
+static int over(const struct plugin_run *p, int k, int i)
+{
+    const struct run *r = ((const struct gpu_plugin_run *)p)->r;
+    mx x = r->x[i], y = r->y[k];
+    if (!result_fits_operand(r->node, r->keep, y, x) || !buffer_claim_on(x->buf, r->stream))
+        return gpu_out_new(r, k);
+    buffer_retain(x->buf);
+    result_in(y, x->buf);
+    return 0;
+}
+
+bool gpu_takes_plugin(const struct plugin *p) { return p->supports(p, DEVICE_GPU); }
+
+int gpu_run_plugin(const struct run *r)
+{
+    const struct plugin *p = plugin_of(r->node->op);
+    struct gpu_plugin_run g = { { .on = DEVICE_GPU,
+                                  .stream = r->stream,
+                                  .args = r->args,
+                                  .nin = r->nin,
+                                  .nout = r->nout,
+                                  .x = r->x,
+                                  .y = r->y,
+                                  .fresh = fresh,
+                                  .over = over },
+                                r };
+    return p->run(p, &g.plugin);
+}
+
+/* ---- libraries of kernels */
+
+/* One on one device, loaded while the process lives. */
+struct loaded {
+    struct loaded *next;
+    int gpu;
+    void *module;
+    char name[];
+};
+LOCK(lock, LOCK_LEAF); /* of the list, which only grows */
+static struct loaded *first;
+
+static void *find_loaded(const char *name, int gpu)
+{
+    lock_take(&lock);
+    const struct loaded *l = first;
+    while (l && (l->gpu != gpu || strcmp(l->name, name))) l = l->next;
+    lock_give(&lock);
+    return l ? l->module : NULL;
+}
+
+/* The text of a source, whose lines are named after it. */
+static char *named_source(const struct launch *l)
+{
+    size_t room = strlen(l->library) + l->size + 32;
+    char *text = mx_malloc(room);
+    if (text)
+        snprintf(text, room, "#line 1 \"%s.cu\"\n%.*s\n", l->library, (int)l->size, (const char *)l->code);
+    return text;
+}
+
+/* Two threads may both load it; either serves.  NULL after mx_fail. */
+static void *load_library(const struct gpu *g, const struct launch *l)
+{
+    char *text = l->is_source ? named_source(l) : NULL, *image = NULL;
+    struct loaded *new = mx_malloc(sizeof *new + strlen(l->library) + 1);
+    size_t size;
+    if (text)
+        image = custom_image(g, "launch", l->library, text, strstr(text, "#include"), false, &size);
+    void *module = NULL;
+    if (new && (image || !l->is_source)) {
+        int e = cu.module_load(&module, image ? image : l->code);
+        if (e)
+            mx_fail_as(MX_RUNTIME, "[launch] the driver cannot load the library '%s' for sm_%d%d: %s", l->library,
+                       g->major, g->minor, cuda_error_text(e));
+        module = e ? NULL : module;
+    }
+    free(image);
+    free(text);
+    if (!module)
+        return free(new), NULL;
+    *new = (struct loaded){ .gpu = g->number, .module = module };
+    strcpy(new->name, l->library);
+    lock_take(&lock);
+    new->next = first;
+    first = new;
+    lock_give(&lock);
+    return module;
+}
+
+int gpu_launch_library(struct stream *s, const struct launch *l)
+{
+    struct gpu *g = gpu_use(s->device.index);
+    void *module = g ? find_loaded(l->library, g->number) : NULL, *f = NULL;
+    if (g && !module)
+        module = load_library(g, l);
+    if (!module)
+        return 1;
+    int e = cu.module_function(&f, module, l->kernel);
+    if (e) {
+        mx_fail_as(MX_RUNTIME, "[launch] expected a kernel of the library '%s', declared extern \"C\", got %s: %s",
+                   l->library, l->kernel, cuda_error_text(e));
+        return 1;
+    }
+    unsigned blocks[3], threads[3];
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = (unsigned)l->blocks[i];
+        threads[i] = (unsigned)l->threads[i];
+    }
+    return custom_launch(s, "launch", l->kernel, f, blocks, threads, 0, (void **)(uintptr_t)l->args);
+}
