@@ -57,6 +57,7 @@ struct param {
     const char *what;
     enum param_kind kind;
     bool required, none; /* none: may be None */
+    bool long_list;      /* of ints, longer than an array has dimensions */
     struct value otherwise;
 };
 
@@ -87,6 +88,16 @@ static void set_kind(struct param *p, const char *s, size_t n)
         }
     if (p->kind == K_STREAM)
         p->none = true;
+}
+
+/* What neither sizes nor axes are listed for. */
+static bool takes_long_lists(const char *name)
+{
+    static const char *const all[] = { "argnums", "indices_or_sections" };
+    for (size_t i = 0; i < LENGTH(all); i++)
+        if (!strcmp(name, all[i]))
+            return true;
+    return false;
 }
 
 /* "-2, -1]" */
@@ -193,6 +204,7 @@ static int compile_signature(struct signature *sig)
             p->also = bar ? interned(bar + 1, (size_t)(name + length - bar - 1)) : NULL;
             if (!p->name || (bar && !p->also))
                 return -1;
+            p->long_list = takes_long_lists(PyUnicode_AsUTF8AndSize(p->name, NULL));
             if (*stop == ':') {
                 const char *annotation = stop + 1;
                 stop = piece(annotation, "=,");
@@ -275,7 +287,17 @@ static bool may_hold_ints(PyObject *o)
     return PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o);
 }
 
-int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int **v)
+/* Room for so many ints, which is all that there is. */
+static int *long_list(struct py_call *c, Py_ssize_t n)
+{
+    free(c->long_list);
+    c->long_list = n < INT_MAX ? malloc((size_t)n * sizeof(int)) : NULL;
+    if (!c->long_list)
+        PyErr_NoMemory();
+    return c->long_list;
+}
+
+static int ints_from(struct py_call *c, const char *name, PyObject *o, bool any_length, const int **v)
 {
     int n = 0, room = (int)LENGTH(c->ints) - c->nints, *out = c->ints + c->nints;
     *v = out;
@@ -293,8 +315,12 @@ int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int 
     if (!items)
         return -1;
     Py_ssize_t length = PyTuple_Size(items);
+    bool fits = length <= MAX_NDIM && length <= room;
     status = 0;
-    if (length > MAX_NDIM || length > room) {
+    if (!fits && any_length) {
+        *v = out = long_list(c, length);
+        status = out ? 0 : -1;
+    } else if (!fits) {
         PyErr_Format(exc_value, "%s(): argument '%s' has %zd items, at most %d are possible", c->sig->name, name,
                      length, MAX_NDIM);
         status = -1;
@@ -307,8 +333,13 @@ int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int 
         n += status == 0;
     }
     Py_DECREF(items);
-    c->nints += n;
+    c->nints += fits ? n : 0;
     return status ? -1 : n;
+}
+
+int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int **v)
+{
+    return ints_from(c, name, o, false, v);
 }
 
 int call_ints(struct py_call *c, int i, PyObject *o, const int **v) { return call_ints_named(c, name_of(c, i), o, v); }
@@ -318,7 +349,7 @@ static int to_ints(struct py_call *c, int i, bool one_is_enough)
     struct value *v = &c->v[i];
     if (!may_hold_ints(v->o) && !(one_is_enough && PyIndex_Check(v->o)))
         return refuse(c, i);
-    v->ints.n = call_ints(c, i, v->o, &v->ints.v);
+    v->ints.n = ints_from(c, name_of(c, i), v->o, c->sig->params[i].long_list, &v->ints.v);
     return v->ints.n < 0 ? -1 : 0;
 }
 
@@ -559,6 +590,7 @@ static int begin_call(struct py_call *c, struct signature *sig, PyObject *self, 
     c->ntemporaries = c->nvectors = c->nkept = c->nints = 0;
     c->nrest = 0;
     c->npositional = nargs;
+    c->long_list = NULL;
     c->res.ctx = c->stream.ctx = NULL;
     if (!sig->params && compile_signature(sig))
         return -1;
@@ -595,6 +627,7 @@ static void end(struct py_call *c)
 {
     for (int i = 0; i < c->ntemporaries; i++) mlx_array_free(c->temporaries[i]);
     for (int i = 0; i < c->nvectors; i++) mlx_vector_array_free(c->vectors[i]);
+    free(c->long_list);
 }
 
 PyObject *call_function(struct signature *sig, function_body *body, PyObject *self, PyObject *const *args,

@@ -302,21 +302,18 @@ int mlx_random_set_state(const mlx_array key)
 }
 
 /* The path as a list, the text about it in `text`. */
-static struct list *path_list(const char *subscripts, int n, const mx x[], char **text)
+static struct list *path_list(const char *subscripts, const struct einsum_path *p, char **text)
 {
-    struct einsum_path p;
-    if (!mx_einsum_path(subscripts, n, x, &p))
-        return NULL;
     char lines[256];
     snprintf(lines, sizeof lines,
              "\n         Naive scaling:  %d\n     Optimized scaling:  %d\n      Naive FLOP count:  %.0f\n"
              "  Optimized FLOP count:  %.0f\n",
-             p.naive_scaling, p.scaling, p.naive_flops, p.flops);
+             p->naive_scaling, p->scaling, p->naive_flops, p->flops);
     struct list *l = capi_list_new(NUMBERS);
-    int failed = !l || (p.n == 0 && capi_list_add(l, (union slot){ .number = 0 }));
-    for (int i = 0; i < p.n && !failed; i++)
-        failed = capi_list_add(l, (union slot){ .number = p.pair[i][0] }) ||
-                 capi_list_add(l, (union slot){ .number = p.pair[i][1] });
+    int failed = !l || (p->n == 0 && capi_list_add(l, (union slot){ .number = 0 }));
+    for (int i = 0; i < p->n && !failed; i++)
+        failed = capi_list_add(l, (union slot){ .number = p->pair[i][0] }) ||
+                 capi_list_add(l, (union slot){ .number = p->pair[i][1] });
     const char title[] = "  Complete contraction:  ";
     size_t size = strlen(title) + strlen(subscripts) + strlen(lines) + 1;
     *text = failed ? NULL : mx_malloc(size);
@@ -336,7 +333,9 @@ int mlx_einsum_path(mlx_vector_int *res_0, mlx_string *res_1, const char *subscr
     bool given = capi_out(res_0) && capi_out(res_1) && capi_given(subscripts, "subscripts");
     mx *x = given ? capi_in_arrays(operands, &n) : NULL;
     char *text = NULL;
-    struct list *l = x ? path_list(subscripts, n, x, &text) : NULL;
+    struct einsum_path path = { .pair = NULL };
+    struct list *l = x && mx_einsum_path(subscripts, n, x, &path) ? path_list(subscripts, &path, &text) : NULL;
+    free(path.pair);
     capi_arrays_free(n, x);
     return l ? capi_publish_both(CAPI_HALF(vector_int, res_0, l), CAPI_HALF(string, res_1, text)) : capi_report();
 }

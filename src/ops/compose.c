@@ -218,7 +218,9 @@ bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[])
 {
     struct size full[MX_MAX_NDIM];
     if (n > MX_MAX_NDIM)
-        return mx_fail("[meshgrid] expected at most %d arrays, got %d", MX_MAX_NDIM, n), false;
+        return mx_fail("[meshgrid] expected at most %d arrays, for as many dimensions of the results, got %d",
+                       MX_MAX_NDIM, n),
+               false;
     for (int i = 0; i < n; i++) {
         int at = xy && i < 2 && n > 1 ? 1 - i : i, ones[MX_MAX_NDIM];
         for (int k = 0; k < n - 1; k++) ones[k] = k < at ? k : k + 1;

@@ -7,14 +7,17 @@
 #include "ops/einsum.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/shape.h"
 #include "ops/ops.h"
 #include "ops/rules.h"
 
 enum { LETTERS = 52, INDICES = LETTERS + MX_MAX_NDIM, ELLIPSIS = -1, ABSENT = -1 };
-enum { SHORT = 64 }; /* dots of no more elements cost more as matrix products of their own */
+enum { SHORT = 64 };    /* dots of no more elements cost more as matrix products of their own */
+enum { SEARCHED = 64 }; /* of more operands these, the first, are looked through for a pair to contract */
 
 typedef unsigned __int128 set; /* of indices */
 
@@ -26,7 +29,7 @@ struct term {
 
 struct einsum {
     int n;
-    struct term term[EINSUM_MOST];
+    struct term *term;
     int rank, output[INDICES]; /* what the result is indexed by */
     int size[INDICES];         /* ABSENT: an index of no operand */
 };
@@ -179,10 +182,14 @@ static bool read_output(struct einsum *e, const char *s, const char *whole)
 
 static bool read_subscripts(struct einsum *e, const char *subscripts, int n, const mx x[])
 {
-    if (n < 1 || n > EINSUM_MOST) {
-        mx_fail("[einsum] expected 1 to %d operands, got %d", EINSUM_MOST, n);
+    e->term = NULL;
+    if (n < 1) {
+        mx_fail("[einsum] expected an operand or more, got none");
         return false;
     }
+    e->term = mx_malloc((size_t)n * sizeof *e->term);
+    if (!e->term)
+        return false;
     const char *s = subscripts;
     for (int i = 0; i < INDICES; i++) e->size[i] = ABSENT;
     for (e->n = 0; s; s++) {
@@ -226,22 +233,30 @@ static set left_of(const set *term, int n, set output, int i, int j)
     return (term[i] | term[j]) & needed;
 }
 
-static void find_path(const struct einsum *e, struct einsum_path *p)
+static bool find_path(const struct einsum *e, struct einsum_path *p)
 {
-    set term[EINSUM_MOST], all = 0, output = set_of(e->rank, e->output);
+    set all = 0, output = set_of(e->rank, e->output);
     int n = e->n;
+    set *term = mx_malloc((size_t)n * sizeof *term);
+    *p = (struct einsum_path){ .pair = NULL };
+    p->pair = term ? mx_malloc((size_t)n * sizeof *p->pair) : NULL;
+    if (!p->pair) {
+        free(term);
+        return false;
+    }
     for (int k = 0; k < n; k++) all |= term[k] = indices(&e->term[k]);
-    *p = (struct einsum_path){ .naive_scaling = count(all), .naive_flops = flops(e, all, (all & ~output) != 0, n) };
+    p->naive_scaling = count(all);
+    p->naive_flops = flops(e, all, (all & ~output) != 0, n);
     p->flops = n > 1 ? 0 : p->naive_flops;
     p->scaling = n > 1 ? 0 : p->naive_scaling;
     for (bool fresh = false; n > 1; fresh = true) {
         /* Pairs with what was made last come last, and the first of equals is taken. */
         double best[2] = { 0, 0 };
-        int at[2] = { -1, -1 };
+        int at[2] = { -1, -1 }, m = n < SEARCHED ? n : SEARCHED;
         for (int outer = 0; outer < 2 && at[0] < 0; outer++)
             for (int last = 0; last < 2; last++)
-                for (int i = 0; i < n; i++)
-                    for (int j = i + 1; j < n; j++) {
+                for (int i = 0; i < m; i++)
+                    for (int j = i + 1; j < m; j++) {
                         if ((fresh && j == n - 1) != last || (!outer && !(term[i] & term[j])))
                             continue;
                         set left = left_of(term, n, output, i, j), both = term[i] | term[j];
@@ -262,15 +277,17 @@ static void find_path(const struct einsum *e, struct einsum_path *p)
                 term[n++] = term[k];
         term[n++] = left;
     }
+    free(term);
+    return true;
 }
 
 bool mx_einsum_path(const char *subscripts, int n, const mx x[], struct einsum_path *path)
 {
     struct einsum e;
-    if (!read_subscripts(&e, subscripts, n, x))
-        return false;
-    find_path(&e, path);
-    return true;
+    path->pair = NULL;
+    bool good = read_subscripts(&e, subscripts, n, x) && find_path(&e, path);
+    free(e.term);
+    return good;
 }
 
 /* ---- doing it */
@@ -450,34 +467,45 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
     return y;
 }
 
+/* The operands, pair after pair, as the path says. */
+static mx contract_all(struct einsum *e, const struct einsum_path *path)
+{
+    set wanted = set_of(e->rank, e->output);
+    for (int c = 0; c < path->n; c++) {
+        const int *at = path->pair[c];
+        struct term a = e->term[at[0]], b = e->term[at[1]];
+        set others = wanted;
+        int kept = 0;
+        for (int k = 0; k < e->n; k++)
+            if (k != at[0] && k != at[1]) {
+                others |= indices(&e->term[k]);
+                e->term[kept++] = e->term[k];
+            }
+        e->term[kept] = contract(e, a, b, others);
+        e->n = kept + 1;
+        if (is_nil(e->term[kept].x))
+            return MX_NIL;
+    }
+    sum_out(&e->term[0], wanted);
+    return arranged(&e->term[0], e->rank, e->output);
+}
+
 mx mx_einsum(const char *subscripts, int n, const mx x[])
 {
     struct einsum e;
-    struct einsum_path path;
-    if (!read_subscripts(&e, subscripts, n, x))
-        return MX_NIL;
-    enum dtype t = x[0]->dtype;
-    for (int k = 1; k < n; k++) t = promote(t, x[k]->dtype);
-    for (int k = 0; k < n; k++) {
-        e.term[k].x = mx_astype(x[k], t == DT_bool_ ? DT_int32 : t); /* a sum of bool is whether any holds */
-        simplify_term(&e, &e.term[k]);
+    struct einsum_path path = { .pair = NULL };
+    mx y = MX_NIL;
+    if (read_subscripts(&e, subscripts, n, x)) {
+        enum dtype t = x[0]->dtype;
+        for (int k = 1; k < n; k++) t = promote(t, x[k]->dtype);
+        for (int k = 0; k < n; k++) {
+            e.term[k].x = mx_astype(x[k], t == DT_bool_ ? DT_int32 : t); /* a sum of bool is whether any holds */
+            simplify_term(&e, &e.term[k]);
+        }
+        if (find_path(&e, &path))
+            y = mx_astype(contract_all(&e, &path), t);
     }
-    find_path(&e, &path);
-    set wanted = set_of(e.rank, e.output);
-    for (int c = 0; c < path.n; c++) {
-        struct term a = e.term[path.pair[c][0]], b = e.term[path.pair[c][1]];
-        set others = wanted;
-        int kept = 0;
-        for (int k = 0; k < e.n; k++)
-            if (k != path.pair[c][0] && k != path.pair[c][1]) {
-                others |= indices(&e.term[k]);
-                e.term[kept++] = e.term[k];
-            }
-        e.term[kept] = contract(&e, a, b, others);
-        e.n = kept + 1;
-        if (is_nil(e.term[kept].x))
-            return MX_NIL;
-    }
-    sum_out(&e.term[0], wanted);
-    return mx_astype(arranged(&e.term[0], e.rank, e.output), t);
+    free(path.pair);
+    free(e.term);
+    return y;
 }

@@ -4,15 +4,14 @@
 
 #include "core/array.h"
 
-enum { EINSUM_MOST = 64 }; /* operands there may be */
-
 struct einsum_path {
     int n;                      /* contractions */
-    int pair[EINSUM_MOST][2];   /* places in the list of operands; the result goes to its end */
+    int (*pair)[2];             /* places in the list of operands; the result goes to its end */
     int naive_scaling, scaling; /* indices of the largest loop: of all at once, of the pairs */
     double naive_flops, flops;
 };
 
+/* Its pairs are the caller's to free, also after a failure. */
 bool mx_einsum_path(const char *subscripts, int n, const mx x[], struct einsum_path *path);
 
 #endif

@@ -212,3 +212,39 @@ def test_the_peak_is_zero_until_something_is_allocated():
     x = mx.ones(1 << 20)
     mx.eval(x)
     assert mx.get_peak_memory() >= x.nbytes + held.nbytes
+
+
+@pytest.mark.parametrize("n", [64, 65, 500])
+def test_lists_that_name_no_dimensions_are_of_any_length(n):
+    """Places to split at and numbers of arguments; sizes and axes are at most 64."""
+    x = np.arange(2 * n, dtype=np.float32)
+    at = list(range(1, n + 1))
+    for parts in (mx.split(mx.array(x), at), mx.array(x).split(tuple(at)), mx.split(mx.array(x), np.array(at))):
+        assert [p.tolist() for p in parts] == [p.tolist() for p in np.split(x, at)]
+    given = [mx.array(float(i)) for i in range(n)]
+
+    def squares(*a):
+        return sum(v * v for v in a)
+
+    want = [2.0 * i for i in range(n)]
+    assert [g.item() for g in mx.grad(squares, argnums=list(range(n)))(*given)] == want
+    assert [g.item() for g in mx.value_and_grad(squares, tuple(range(n)))(*given)[1]] == want
+    few = list(range(n))[::-1] if n < 100 else [0] * 70
+    if n < 100:
+        assert [g.item() for g in mx.jacrev(squares, argnums=few)(*given)] == want[::-1]
+        assert [g.item() for g in mx.jacfwd(squares, argnums=few)(*given)] == want[::-1]
+        rows = mx.hessian(squares, argnums=few)(*given)
+        assert [[v.item() for v in row] for row in rows] == (2 * np.eye(n)).tolist()
+    else:
+        with pytest.raises(ValueError, match="each once, got 0 twice"):
+            mx.grad(squares, argnums=few)
+    with pytest.raises(ValueError, match="must hold ints, not float"):
+        mx.split(mx.array(x), [*at[:-1], 0.5])
+
+
+def test_lists_of_dimensions_are_not():
+    for call in (lambda: mx.ones([1] * 65), lambda: X.sum([0] * 65), lambda: X.reshape([1] * 65)):
+        with pytest.raises(ValueError, match="has 65 items, at most 64 are possible"):
+            call()
+    with pytest.raises(ValueError, match="at most 64 arrays, for as many dimensions of the results, got 65"):
+        mx.meshgrid(*[X] * 65)
