@@ -18,8 +18,7 @@ def save(file, args, kwargs, compressed):
             raise mx.Error(f"[savez] the name {name} is given and also that of argument {i}")
         arrays[name] = array
     for name in arrays:
-        if "\0" in name:
-            raise mx.Error(f"[savez] expected names without null characters, got {name!r}")
+        check_name(name)
     if hasattr(file, "write"):
         return write(Watched(file), arrays, compressed)
     path = os.fsdecode(file)
@@ -49,6 +48,18 @@ def save(file, args, kwargs, compressed):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
         raise
+
+
+def check_name(name):
+    """What can be known of an entry's name before anything is written."""
+    if "\0" in name:
+        raise mx.Error(f"[savez] expected names without null characters, got {reprlib.repr(name)}")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise mx.Error(f"[savez] expected names that UTF-8 can hold, got {reprlib.repr(name)}") from None
+    if size > LONGEST_NAME:
+        raise mx.Error(f"[savez] expected names of at most {LONGEST_NAME} bytes, got {size}: {reprlib.repr(name)}")
 
 
 class Watched:
@@ -161,6 +172,7 @@ class First:
             self.error = error
 
 
+LONGEST_NAME = 65535 - len(".npy")
 LOCAL_HEADER = 30 + 20  # with the sizes in 64 bits
 ALIGNMENT, PADDING = 64, 0xD935  # the number that others use for it
 

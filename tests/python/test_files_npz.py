@@ -417,3 +417,25 @@ def test_an_exception_of_a_handler_arrives_as_it_is():
         finally:
             sys.settrace(before)
     assert stopped > 20
+
+
+@pytest.mark.parametrize("name, message", [
+    ("x" * 65532, "at most 65531 bytes, got 65532"),
+    ("\u00e9" * 32766, "at most 65531 bytes, got 65532"),
+    ("a\ud800", "that UTF-8 can hold"),
+    ("a\0b", "without null characters"),
+])  # fmt: skip
+@pytest.mark.parametrize("save", [mx.savez, mx.savez_compressed])
+def test_names_that_an_entry_cannot_have(save, name, message, tmp_path):
+    """They are known before anything is written."""
+    out = io.BytesIO()
+    for file in (out, tmp_path / "x.npz"):
+        with pytest.raises(mx.Error, match=rf"^\[savez\w*\] expected names .*{message}"):
+            save(file, first=mx.ones(2), **{name: mx.ones(3)})
+    assert not out.getvalue() and not any(tmp_path.iterdir())
+
+
+def test_the_longest_name(tmp_path):
+    name, path = "x" * 65531, tmp_path / "x.npz"
+    mx.savez(path, **{name: mx.arange(3)})
+    assert list(mx.load(str(path))) == list(np.load(path)) == [name]
