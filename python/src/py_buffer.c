@@ -514,7 +514,7 @@ PyObject *array_dlpack(PyObject *self, PyObject *stream, PyObject *max_version, 
     int failed = copy ? mlx_array_duplicate(&e->it, handle_of(self)) : mlx_array_set(&e->it, handle_of(self));
     if (failed)
         failed = raise_last();
-    if (!failed && (anywhere || type == DL_CUDA))
+    if (!failed && (anywhere ? stream != NULL : type == DL_CUDA)) /* who does not name a stream knows of none */
         failed = export_on_gpu(e, stream, &p, &gpu, &writable);
     if (!failed && !anywhere && type != DL_CPU && (!p || gpu != id)) {
         PyErr_Format(PyExc_BufferError, "[__dlpack__] expected the CPU, device type %d, got %ld", DL_CPU, type);

@@ -109,7 +109,7 @@ def test_dlpack_and_buffers_share_memory():
 
 def test_dlpack_with_torch():
     torch = pytest.importorskip("torch")
-    x = mx.arange(6, dtype=mx.float32)
+    x = mx.array(np.arange(6, dtype=np.float32))
     t = torch.from_dlpack(x)
     assert t.tolist() == x.tolist() and t.data_ptr() == np.asarray(x).__array_interface__["data"][0]
     assert mx.array(torch.ones(2, dtype=torch.bfloat16)).dtype == mx.bfloat16
