@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 struct compiled_object {
     PyObject ob_base;
@@ -424,11 +426,52 @@ static PyObject *call_traced(struct compiled_object *c, PyObject *args, PyObject
     return result;
 }
 
-static PyObject *compiled_object_call(PyObject *o, PyObject *args, PyObject *kwargs)
+/* A trace has placeholders in what is captured, so that calls which read or replace captured arrays take turns: two
+ * traces at once would each put back what they found of the other's.  The interpreter's lock guards this. */
+static struct {
+    unsigned long owner;
+    int depth; /* a trace may call another compiled function */
+    pid_t process;
+} turn;
+
+static bool others_turn(void)
 {
-    struct compiled_object *c = (struct compiled_object *)o;
-    if (!mlx_compile_is_enabled())
-        return PyObject_Call(c->fun, args, kwargs);
+    return turn.depth && turn.owner != PyThread_get_thread_ident() && turn.process == getpid();
+}
+
+/* Returns 0, or -1 with an exception, as where the trace waits for this thread. */
+static int take_turn(void)
+{
+    enum { PATIENCE = 60 }; /* seconds */
+    struct timespec from, now, a_while = { 0, 20000 };
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    while (others_turn()) {
+        PyThreadState *gil = PyEval_SaveThread();
+        nanosleep(&a_while, NULL);
+        PyEval_RestoreThread(gil);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (others_turn() && now.tv_sec - from.tv_sec > PATIENCE) {
+            PyErr_Format(
+                exc_value,
+                "[compile] expected another thread to end its call of a function that is compiled with inputs= or "
+                "outputs=, waited for %d seconds",
+                PATIENCE);
+            return -1;
+        }
+        if (PyErr_CheckSignals())
+            return -1;
+    }
+    if (turn.process != getpid() || turn.owner != PyThread_get_thread_ident())
+        turn.depth = 0; /* of a thread that is not in a child of fork */
+    turn.owner = PyThread_get_thread_ident();
+    turn.process = getpid();
+    turn.depth++;
+    return 0;
+}
+
+/* If anything is captured, in this thread's turn. */
+static PyObject *call_in_turn(struct compiled_object *c, PyObject *args, PyObject *kwargs)
+{
     struct flat f = { mlx_vector_array_new(), PyList_New(0), false };
     int failed = !f.key || !f.in.ctx || flatten(&f, args) || (kwargs && flatten(&f, kwargs));
     f.captured = true;
@@ -446,6 +489,20 @@ static PyObject *compiled_object_call(PyObject *o, PyObject *args, PyObject *kwa
     mlx_vector_array_free(f.in);
     Py_XDECREF(f.key);
     Py_XDECREF(key);
+    return result;
+}
+
+static PyObject *compiled_object_call(PyObject *o, PyObject *args, PyObject *kwargs)
+{
+    struct compiled_object *c = (struct compiled_object *)o;
+    if (!mlx_compile_is_enabled())
+        return PyObject_Call(c->fun, args, kwargs);
+    if (!c->inputs && !c->outputs)
+        return call_in_turn(c, args, kwargs);
+    if (take_turn())
+        return NULL;
+    PyObject *result = call_in_turn(c, args, kwargs);
+    turn.depth--;
     return result;
 }
 

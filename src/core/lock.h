@@ -9,7 +9,6 @@
 #include <pthread.h>
 
 enum lock_level {
-    LOCK_RANDOM, /* of the random state, under which keys are split */
     LOCK_GRAPH,  /* of graphs, under which batches go to queues */
     LOCK_MOVING, /* of bytes on their way between host and devices */
     LOCK_DEVICE, /* of a device's driver */

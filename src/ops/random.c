@@ -3,13 +3,14 @@
  * Bits come from Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as
  * 1, 2, 3", SC 2011), a function of a key and a counter alone: the same key gives the same numbers
  * whatever the thread count or device.  Everything else is composed of bits and element-wise
- * operations.  Without a key the thread's process-wide state is split: its first half goes on as
- * the state, the second is used. */
+ * operations.  Without a key the thread's state is split: its first half goes on as the state, the
+ * second is used. */
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
-#include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
@@ -56,46 +57,53 @@ static mx words(uint32_t a, uint32_t b) { return array_of_data(DT_uint32, 1, (in
 
 mx mx_random_key(uint64_t seed) { return words((uint32_t)(seed >> 32), (uint32_t)seed); }
 
-LOCK(state_lock, LOCK_RANDOM);
-static mx_own state;
+/* Each thread has a state of its own: what one draws does not depend on when others do, and a trace that stands for the
+ * state of its thread is nobody else's. */
+static pthread_key_t state_key;
+static void forget_state(void *key) { mx_release(key); }
+__attribute__((constructor)) static void make_state_key(void) { pthread_key_create(&state_key, forget_state); }
 
-/* A fresh process draws differently each time until it is seeded. */
+/* A fresh thread draws differently each time until it is seeded, and no two the same. */
 static mx first_key(void)
 {
+    static atomic_uint_fast64_t threads;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return mx_random_key((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+    return mx_random_key((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
+                         (atomic_fetch_add(&threads, 1) << 40));
 }
 
 void mx_random_set_state(mx key)
 {
+    mx old = pthread_getspecific(state_key);
     mx_retain(key);
-    lock_take(&state_lock);
-    mx_own old = state;
-    state.it = key;
-    lock_give(&state_lock);
-    mx_drop(&old); /* whose owner, told so, may draw */
+    if (pthread_setspecific(state_key, key)) {
+        mx_fail_memory(sizeof(void *));
+        old = key;
+    }
+    if (old)
+        mx_release(old); /* whose owner, told so, may draw */
 }
 
-/* With the lock held.  MX_NIL after mx_fail; the next call tries again. */
+/* MX_NIL after mx_fail; the next call tries again. */
 static mx current_state(void)
 {
-    if (!state.it) {
+    if (!pthread_getspecific(state_key)) {
         mx key = first_key();
         if (is_nil(key))
             return key;
-        mx_keep(&state, key);
+        mx_random_set_state(key);
+        if (mx_failed())
+            return MX_NIL;
     }
-    return state.it;
+    return pthread_getspecific(state_key);
 }
 
 mx mx_random_state(void)
 {
-    lock_take(&state_lock);
     mx x = current_state();
     if (!is_nil(x))
         mx_retain(x);
-    lock_give(&state_lock);
     return scope_lend(x);
 }
 
@@ -130,23 +138,17 @@ static void split_at_once_or_later(mx key, mx pair[2])
     pair[1] = words(b[0], b[1]);
 }
 
-/* The key given, or the next one of the state; two threads never get the same. */
+/* The key given, or the next one of the state. */
 static mx key_or_next(mx key)
 {
     if (key)
         return key;
-    lock_take(&state_lock);
     mx next_use[2];
-    mx_own old = { NULL };
     split_at_once_or_later(current_state(), next_use);
-    if (!is_nil(next_use[0]) && !is_nil(next_use[1])) {
-        mx_retain(next_use[0]);
-        old = state;
-        state.it = next_use[0];
-    }
-    lock_give(&state_lock);
-    mx_drop(&old);
-    return is_nil(next_use[0]) ? MX_NIL : next_use[1];
+    if (is_nil(next_use[0]) || is_nil(next_use[1]))
+        return MX_NIL;
+    mx_random_set_state(next_use[0]);
+    return mx_failed() ? MX_NIL : next_use[1];
 }
 
 static mx bits(const char *op, int ndim, const int *shape, int width, mx key);

@@ -22,6 +22,7 @@
 #include "ops/op.h"
 #include "run/control.h"
 #include "run/fuse.h"
+#include "run/queue.h"
 #include "transform/compile.h"
 #include "transform/walk.h"
 
@@ -646,7 +647,22 @@ void run_batch(struct batch *b)
 
 /* ---- the public ways in */
 
-static int evaluate_graph(int n, const mx x[], bool now)
+/* The streams that a call gave work to, the first of them. */
+struct given {
+    int n;
+    struct stream *to[8];
+};
+
+static void note_given(struct given *g, struct stream *s)
+{
+    for (int i = 0; i < g->n; i++)
+        if (g->to[i] == s)
+            return;
+    if (g->n < (int)(sizeof g->to / sizeof *g->to))
+        g->to[g->n++] = s;
+}
+
+static int evaluate_graph(int n, const mx x[], bool now, struct given *given)
 {
     struct tape t = { .now = now };
     struct node *detach_few[8], **detach = detach_few;
@@ -673,6 +689,7 @@ static int evaluate_graph(int n, const mx x[], bool now)
     for (struct batch *b = t.failed ? NULL : t.first, *next; b; b = next) {
         next = b->next;
         b->next = NULL;
+        note_given(given, b->stream);
         if (backend_of(b->stream)->submit(b->stream, b)) {
             *end = b;
             end = &b->next;
@@ -743,7 +760,8 @@ int eval_refused(void)
 
 int mx_eval(int n, const mx x[])
 {
-    if (eval_refused() || evaluate_graph(n, x, true))
+    struct given given = { 0 };
+    if (eval_refused() || evaluate_graph(n, x, true, &given))
         return 1;
     int failed = 0;
     for (int i = 0; i < n; i++) failed |= await(x[i]) || buffer_wait(x[i]->buf);
@@ -751,7 +769,16 @@ int mx_eval(int n, const mx x[])
     return failed;
 }
 
-int mx_async_eval(int n, const mx x[]) { return evaluate_graph(n, x, false); }
+int mx_async_eval(int n, const mx x[])
+{
+    struct given given = { 0 };
+    if (evaluate_graph(n, x, false, &given))
+        return 1;
+    for (int i = 0; i < given.n && !running; i++)
+        if (queue_hold_back(given.to[i]))
+            return 1;
+    return 0;
+}
 
 int mx_wait_host(mx x)
 {

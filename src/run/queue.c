@@ -32,12 +32,15 @@ static void run_queued(struct batch_queue *q, struct batch *b)
     event_release(done);
 }
 
+static _Thread_local bool works; /* is this thread a worker? */
+
 /* A worker that was sent away finds another in its place, or none. */
 static bool employed(const struct batch_queue *q) { return q->started && pthread_equal(q->worker, pthread_self()); }
 
 static void *work_on_queue(void *arg)
 {
     struct batch_queue *q = arg;
+    works = true;
     pthread_mutex_lock(&q->lock);
     for (;;) {
         while (employed(q) && (q->busy || !q->first || q->first->turn != q->done + 1))
@@ -154,6 +157,21 @@ void queue_run_now(struct stream *s, struct batch *b)
     q->busy = true;
     pthread_mutex_unlock(&q->lock);
     run_queued(q, b);
+}
+
+int queue_hold_back(struct stream *s)
+{
+    enum { AHEAD = 16 }; /* batches: enough to keep a stream busy, and what they hold is bounded */
+    struct batch_queue *q = s->queue;
+    int64_t asked = 0;
+    if (works)
+        return 0;
+    int stopped = 0;
+    pthread_mutex_lock(&q->lock);
+    for (uint64_t given = q->given; q->done + AHEAD < given && !stopped;)
+        stopped = mx_wait_interruptible(&q->changed, &q->lock, &asked);
+    pthread_mutex_unlock(&q->lock);
+    return stopped;
 }
 
 int queue_synchronize(struct stream *s)

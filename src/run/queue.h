@@ -29,6 +29,8 @@ void *queue_open(struct stream *s);
 void queue_rest(struct stream *s);
 void queue_forked(struct stream *s);
 int queue_synchronize(struct stream *s);
+/* Waits until no more is left of what was given than keeps the stream busy.  1 after an interruption. */
+int queue_hold_back(struct stream *s);
 void queue_run_now(struct stream *s, struct batch *b);
 /* Takes b over; 1 if the caller is to run it, which it is where that is wanted (`here`) and the queue is idle. */
 int queue_submit(struct stream *s, struct batch *b, bool here);

@@ -129,7 +129,7 @@ def masks(dtype, batch, heads, length, keys):
     yield mx.array(r.integers(0, 256, (length, keys)).astype(np.uint8) & 6).view(mx.bool_)
 
 
-@pytest.mark.parametrize("length, keys", [(1, 70), (3, 600), (20, 70), (130, 65), (40, 600)], ids=str)
+@pytest.mark.parametrize("length, keys", [(1, 70), (3, 600), (20, 70), (130, 65), (40, 300)], ids=str)
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
 def test_masks(dtype, length, keys):
     with mx.stream(mx.cpu):
@@ -242,11 +242,11 @@ def test_special_numbers(dtype, length):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("d", [16, 100], ids=str)
-@pytest.mark.parametrize("sizes", [(3, 70), (1, 300), (20, 70), (70, 70), (150, 600), (33, 20)], ids=str)
+@pytest.mark.parametrize("sizes", [(3, 70), (1, 300), (20, 70), (70, 70), (130, 300), (33, 20)], ids=str)
 def test_infinities_in_what_is_not_seen(dtype, d, sizes):
     """They spoil the results and the queries' gradients of those that see them, as on the CPU, and no others."""
     length, keys = sizes
-    q, k, v = operands(dtype, length=length, keys=keys, heads=4, d=d)
+    q, k, v = operands(dtype, length=length, keys=keys, d=d)
     ct = normal(dtype, *q.shape[:3], d, seed=3)
     last = np.arange(length) + keys - length
 
@@ -335,7 +335,7 @@ def close_back(x, mask=None, sinks=None):
         assert np.allclose(wide(got), want, rtol=4 * unit, atol=(8 if unit > 2.0**-20 else 64) * unit * max(largest, 1))
 
 
-@pytest.mark.parametrize("length, keys", [(1, 9), (20, 70), (65, 63), (130, 200), (4, 2)], ids=str)
+@pytest.mark.parametrize("length, keys", [(1, 9), (20, 70), (65, 63), (130, 150), (4, 2)], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_derivatives(dtype, length, keys):
     x = operands(dtype, batch=2, heads=4, length=length, keys=keys, d=32, e=24)

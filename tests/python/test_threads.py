@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import threading
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 from process import SANITIZED
 
 # In a process of its own: what goes wrong here hangs or ends it.
@@ -279,3 +282,128 @@ print("left to the program", len(os.listdir("/proc/self/task")) > 1 or os.cpu_co
 def test_threads_of_the_library_leave_signals_to_those_of_the_program():
     done = subprocess.run([sys.executable, "-c", SIGNALS], capture_output=True, text=True, timeout=60)
     assert done.stdout == "left to the program True\n", done.stderr
+
+
+def together(count, f):
+    """f(0), f(1), ... in threads that begin at once; returns what went wrong."""
+    begin, errors = threading.Barrier(count), []
+
+    def run(i):
+        begin.wait()
+        try:
+            f(i)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return errors
+
+
+@pytest.fixture
+def often():
+    """Threads take turns at nearly every instruction."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one function", "a function each"])
+def test_first_calls_of_functions_that_capture_one_state(often, shared):
+    for _ in range(10):
+        model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)])
+        mx.eval(model.parameters())
+        f = [mx.compile(lambda x: model(x), inputs=model.state)] * 3  # noqa: B023
+        if not shared:
+            f = [mx.compile(lambda x: model(x), inputs=model.state) for _ in f]  # noqa: B023
+        want = [model(mx.ones((n + 1, 4))) for n in range(3)]
+        mx.eval(want)
+
+        def call(n):
+            assert mx.allclose(f[n](mx.ones((n + 1, 4))), want[n], atol=1e-6).item()  # noqa: B023
+
+        assert not together(3, call)
+        assert all(mx.isfinite(w).all().item() for _, w in tree_flatten(model.parameters()))
+
+
+def test_calls_that_replace_one_state(often):
+    state = {"n": mx.array(0)}
+    mx.eval(state)
+
+    def step(x):
+        state["n"] = state["n"] + x
+        return state["n"]
+
+    f = mx.compile(step, inputs=state, outputs=state)
+
+    def call(i):
+        for _ in range(50):
+            f(mx.array(1))
+
+    assert not together(3, call)
+    assert state["n"].item() == 150
+
+
+def test_each_thread_draws_from_a_state_of_its_own(often):
+    mx.random.seed(3)
+    alone = [mx.random.uniform().item() for _ in range(5)]
+    mx.random.seed(3)
+    fresh, seeded = [], []
+
+    def draw(i):
+        if i == 0:
+            fresh.append(mx.random.uniform(shape=(4,)).tolist())
+        mx.random.seed(i)
+        seeded.append((i, mx.random.uniform().item()))
+
+    assert not together(4, lambda _: fresh.append(mx.random.uniform(shape=(4,)).tolist()))
+    assert not together(3, draw)
+    assert [mx.random.uniform().item() for _ in range(5)] == alone
+    assert len({str(x) for x in fresh}) == len(fresh) == 5
+    for i, x in seeded:
+        mx.random.seed(i)
+        assert mx.random.uniform().item() == x
+
+
+def test_draws_beside_a_trace_that_captures_the_state(often):
+    def step(x):
+        for _ in range(40):
+            x = x + mx.random.uniform(shape=(2,))
+        return x
+
+    def work(i):
+        if i:
+            for _ in range(100):
+                mx.eval(mx.random.normal((2,)))
+        else:
+            for n in range(1, 6):
+                mx.eval(mx.compile(step, inputs=mx.random.state, outputs=mx.random.state)(mx.ones((n, 2))))
+
+    assert not together(3, work)
+    mx.eval(mx.random.normal((2,)))
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_a_loop_that_waits_for_nothing_does_not_run_ahead_without_end(streams):
+    s = [mx.new_stream(mx.cpu) for _ in range(streams)]
+    with mx.stream(mx.cpu):
+        w = mx.ones((256, 256)) / 256
+        mx.eval(w)
+    before = mx.set_memory_limit(mx.get_active_memory() + (48 << 20))
+    try:
+        x = w
+        for i in range(200):
+            batch = mx.array(np.ones((512, 512), np.float32))  # a MB, as long as the step has not run
+            with mx.stream(s[i % streams]):
+                for _ in range(4):
+                    x = w @ x
+                x = x + batch[:256, :256] * 0
+                mx.async_eval(x)
+        mx.eval(x)
+    finally:
+        mx.set_memory_limit(before)
+    assert mx.allclose(x, w).item()

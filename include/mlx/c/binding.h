@@ -290,7 +290,7 @@ MLX_API int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v, m
 
 /* Random numbers */
 
-/* The key that the next draw without a key splits. */
+/* The key that the calling thread's next draw without a key splits. */
 MLX_API int mlx_random_state(mlx_array *res);
 
 /* Sets it, as to go on from a saved one. */

@@ -1,8 +1,8 @@
 /* random.h: random numbers from keys.
  *
  * A key is an array of two uint32.  The same key gives the same numbers: draw with a key once, and
- * split it for more.  Where `key` is an empty handle, one is split off a state that all threads
- * share, which mlx_random_seed sets; without it every process draws other numbers.  The bits come
+ * split it for more.  Where `key` is an empty handle, one is split off the calling thread's state,
+ * which mlx_random_seed sets; without it every thread draws other numbers.  The bits come
  * from threefry2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
  * 2011) applied to a counter.
  *
@@ -27,7 +27,7 @@ extern "C" {
 /* The key for a seed. */
 MLX_API int mlx_random_key(mlx_array *res, uint64_t seed);
 
-/* Starts the state behind empty keys anew from a seed. */
+/* Starts the state behind empty keys, the calling thread's, anew from a seed. */
 MLX_API int mlx_random_seed(uint64_t seed);
 
 /* `num` new keys from one, as an array of shape (num, 2). */
