@@ -190,21 +190,21 @@ static struct largest largest_of(const struct conv_call *c)
 
 static int64_t product3(const int64_t v[3]) { return v[0] * v[1] * v[2]; }
 
-/* Without tiles: a thread for each few positions of a channel; or for each few weights, with rows of positions in
+/* Without tiles: a thread for each few positions of a channel; or for each few weights, with stretches of positions in
  * pieces, if there may be any. */
 static void cut_directly(struct conv_call *c, const struct largest *l, bool of_weights, bool may_cut)
 {
     enum { BLOCKS = 1024, LEAST_PIECE = 8, ROOM = 256 << 20 };
-    int64_t rows = c->images * l->out[0] * l->out[1];
-    int64_t n = of_weights ? l->taps[0] * l->taps[1] * ceil_div(l->taps[2], c->slides ? CONV_TAPS : 1) * c->in
-                           : rows * ceil_div(l->out[2], CONV_SOME);
-    int64_t most = of_weights && may_cut ? greatest(rows / LEAST_PIECE, 1) : 1;
-    most = least(most, greatest(ROOM / (c->size * (int64_t)sizeof(float)), 1));
+    int64_t rows = c->images * l->out[0] * l->out[1], pieces = 1;
+    int64_t n = rows * ceil_div(l->out[2], CONV_SOME), stretches = rows * ceil_div(l->out[2], CONV_STRETCH);
+    if (of_weights)
+        n = l->taps[0] * l->taps[1] * ceil_div(l->taps[2], c->slides ? CONV_TAPS : 1) * c->in;
     c->down = (int32_t)ceil_div(n * c->channels, CONV_THREADS);
     c->across = 1;
-    int64_t pieces = least(most, ceil_div(BLOCKS, c->down * l->count));
-    c->piece = (int32_t)ceil_div(rows, pieces);
-    c->pieces = (int32_t)(of_weights ? ceil_div(rows, c->piece) : 1);
+    if (of_weights && may_cut)
+        pieces = least(stretches / LEAST_PIECE, least(ceil_div(BLOCKS, c->down), ROOM / (c->size * 8)));
+    c->piece = (int32_t)ceil_div(stretches, greatest(pieces, 1));
+    c->pieces = (int32_t)(of_weights ? ceil_div(stretches, c->piece) : 1);
 }
 
 static enum kernel cut(const struct run *r, struct conv_call *c, const struct largest *l, bool of_weights, bool whole)
@@ -296,10 +296,12 @@ static int too_wide(const struct run *r)
     return 1;
 }
 
-/* Groups of so few channels that tiles would be all but empty. */
+/* So few channels, of a group above all, that tiles would be all but empty; and not so few positions that threads would
+ * be, too. */
 static bool is_direct(const struct conv_plan *p, enum dtype t)
 {
-    return p->groups > 1 && p->in * p->out <= (is_half(t) ? 16 : 256);
+    int64_t positions = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out;
+    return p->in * p->out <= (p->groups == 1 ? 4 : is_half(t) ? 16 : 256) && p->taps <= positions * p->groups;
 }
 
 /* The weights with output channels side by side: taps, input channels, those. */

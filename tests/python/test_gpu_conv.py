@@ -40,6 +40,8 @@ GROUPED = [
     ((1, 4, 5, 6, 8), (8, 2, 3, 3, 2), {"padding": 1, "groups": 4}),
     ((2, 5, 4, 6), (6, 4, 4, 1), {"input_dilation": 2, "padding": 2, "groups": 6}),
     ((2, 3, 10), (10, 2, 1), {"input_dilation": 40, "stride": 3, "padding": 1, "groups": 10}),
+    ((3, 700, 4), (4, 4, 1), {"padding": 3, "groups": 4}),
+    ((1, 900, 1), (1, 30, 1), {}),
     ((3, 33, 40), (40, 9, 20), {"padding": 4, "groups": 2}),  # too many channels of a group to do without tiles
 ]
 

@@ -7,8 +7,8 @@
 #endif
 
 enum { CONV_PHASES = 16 };
-/* Without tiles a thread makes so many neighbours, from so many taps at once. */
-enum { CONV_SOME = 8, CONV_TAPS = 4, CONV_THREADS = 256 };
+/* Without tiles a thread makes so many neighbours, from so many taps at once; or weights, from so many positions. */
+enum { CONV_SOME = 8, CONV_TAPS = 4, CONV_STRETCH = 64, CONV_THREADS = 256 };
 
 /* Positions of an axis that see the same taps (struct conv_axis of plan/conv.h): `out` of them, from `first` on, which
  * meet `taps` of the weights, from `tap` on; the first meets with the first what is at `at`. */
