@@ -473,13 +473,11 @@ PyObject *fn_synchronize(struct py_call *c)
     Py_RETURN_NONE;
 }
 
+static int clear_streams(void *unused) { return (void)unused, mlx_clear_streams(); }
+
 PyObject *fn_clear_streams(struct py_call *c)
 {
-    (void)c;
-    int failed;
-    Py_BEGIN_ALLOW_THREADS failed = mlx_clear_streams();
-    Py_END_ALLOW_THREADS if (failed) return raise_last(), NULL;
-    if (warn_kept())
+    if (evaluate_with(clear_streams, c))
         return NULL;
     Py_RETURN_NONE;
 }

@@ -58,8 +58,7 @@ int mlx_clear_streams(void)
 {
     if (eval_refused())
         return capi_report();
-    streams_clear();
-    return capi_end();
+    return streams_clear() ? capi_report() : capi_end();
 }
 
 uintptr_t mlx_array_id(const mlx_array arr) { return (uintptr_t)(void *)capi_opt(arr); }

@@ -99,12 +99,7 @@ const char *device_text(struct device d)
 static struct stream *_Atomic newest;
 #define FOR_EACH_STREAM(s) for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
 static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
-/* A thread's own choice, good for one generation of streams. */
-static _Atomic unsigned generation = 1;
-static _Thread_local struct {
-    struct stream *s;
-    unsigned generation;
-} chosen[2][MAX_DEVICES];
+static _Thread_local struct stream *chosen[2][MAX_DEVICES]; /* a thread's own choice */
 
 struct stream *stream_new(struct device d)
 {
@@ -131,8 +126,8 @@ struct stream *default_stream(struct device d)
     d = meant(d);
     if (!device_exists(d))
         return NULL;
-    if (chosen[d.type][d.index].generation == atomic_load_explicit(&generation, memory_order_relaxed))
-        return chosen[d.type][d.index].s;
+    if (chosen[d.type][d.index])
+        return chosen[d.type][d.index];
     struct stream *s = atomic_load_explicit(&first_stream[d.type][d.index], memory_order_acquire);
     if (s)
         return s;
@@ -143,12 +138,7 @@ struct stream *default_stream(struct device d)
     return s;
 }
 
-void set_default_stream(struct stream *s)
-{
-    struct device d = s->device;
-    chosen[d.type][d.index].s = s;
-    chosen[d.type][d.index].generation = atomic_load(&generation);
-}
+void set_default_stream(struct stream *s) { chosen[s->device.type][s->device.index] = s; }
 
 int stream_synchronize(struct stream *s)
 {
@@ -164,11 +154,12 @@ int streams_synchronize_all(void)
     return failed;
 }
 
-void streams_clear(void)
+int streams_clear(void)
 {
-    FOR_EACH_STREAM(s) s->on->rest(s);
+    int stopped = 0;
+    FOR_EACH_STREAM(s) stopped = stopped || s->on->rest(s);
     mx_run_releases();
-    atomic_fetch_add(&generation, 1);
+    return stopped;
 }
 
 /* ---- events */

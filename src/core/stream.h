@@ -34,8 +34,8 @@ struct device_class {
     /* A queue of work, as old as its stream; NULL after mx_fail. */
     void *(*open)(struct stream *s);
     /* Waits for what was submitted before, forgets how it ended, and lets go what the queue does not need
-     * while it is idle.  Any thread may call it while others submit. */
-    void (*rest)(struct stream *s);
+     * while it is idle.  Any thread may call it while others submit.  1 if it was interrupted: nothing happened. */
+    int (*rest)(struct stream *s);
     /* Called in the child of a fork(), where nobody works any more on what was submitted.  NULL: nothing to do. */
     void (*forked)(struct stream *s);
     int (*synchronize)(struct stream *s); /* waits for what was submitted before; non-zero after mx_fail */
@@ -97,7 +97,7 @@ struct stream *default_stream(struct device d);
 void set_default_stream(struct stream *s);
 int stream_synchronize(struct stream *s); /* raises what failed on it */
 int streams_synchronize_all(void);
-void streams_clear(void); /* their workers end; every device has its first default stream again */
+int streams_clear(void); /* their workers end; 1: interrupted, and those that were not waited for go on */
 
 struct event *event_new(struct stream *s);
 void event_retain(struct event *e);

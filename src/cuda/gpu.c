@@ -232,13 +232,15 @@ static int gpu_synchronize(struct stream *s)
     return gpu_check(q->gpu, "synchronize", cu.stream_wait(q->stream)) || gpu_notes_look(q);
 }
 
-static void rest(struct stream *s)
+static int rest(struct stream *s)
 {
     struct gpu_stream *q = gpu_stream(s);
-    queue_rest(s);
+    if (queue_rest(s))
+        return 1;
     if (gpu_use(q->gpu->number))
         cu.stream_wait(q->stream);
     mx_error_clear();
+    return 0;
 }
 
 /* ---- copies */

@@ -77,18 +77,25 @@ void *queue_open(struct stream *s)
 /* The child has the queue but not its worker, and the lock may have been held. */
 void queue_forked(struct stream *s) { queue_init(s->queue); }
 
-/* Waits for what came before this call, however much comes meanwhile. */
-static void wait_for_given(struct batch_queue *q)
+/* Waits for what came before this call, however much comes meanwhile; 1 if it was interrupted. */
+static int wait_for_given(struct batch_queue *q)
 {
-    for (uint64_t given = q->given; q->done < given;) pthread_cond_wait(&q->changed, &q->lock);
+    int64_t asked = 0;
+    for (uint64_t given = q->given; q->done < given;)
+        if (mx_wait_interruptible(&q->changed, &q->lock, &asked))
+            return 1;
+    return 0;
 }
 
 /* A worker that more work has come for is needed, and stays. */
-void queue_rest(struct stream *s)
+int queue_rest(struct stream *s)
 {
     struct batch_queue *q = s->queue;
     pthread_mutex_lock(&q->lock);
-    wait_for_given(q);
+    if (wait_for_given(q)) {
+        pthread_mutex_unlock(&q->lock);
+        return 1;
+    }
     free(q->message);
     q->error = MX_OK;
     q->message = NULL;
@@ -101,6 +108,7 @@ void queue_rest(struct stream *s)
     pthread_mutex_unlock(&q->lock);
     if (idle)
         pthread_join(worker, NULL);
+    return 0;
 }
 
 int queue_submit(struct stream *s, struct batch *b, bool here)
@@ -177,13 +185,11 @@ int queue_hold_back(struct stream *s)
 int queue_synchronize(struct stream *s)
 {
     struct batch_queue *q = s->queue;
-    int64_t asked = 0;
     pthread_mutex_lock(&q->lock);
-    for (uint64_t given = q->given; q->done < given;)
-        if (mx_wait_interruptible(&q->changed, &q->lock, &asked)) {
-            pthread_mutex_unlock(&q->lock);
-            return 1;
-        }
+    if (wait_for_given(q)) {
+        pthread_mutex_unlock(&q->lock);
+        return 1;
+    }
     enum mx_error error = q->error;
     char *message = q->message;
     q->error = MX_OK;

@@ -26,7 +26,7 @@ struct batch_queue {
 void queue_init(struct batch_queue *q);
 /* As struct device_class and struct backend have them. */
 void *queue_open(struct stream *s);
-void queue_rest(struct stream *s);
+int queue_rest(struct stream *s);
 void queue_forked(struct stream *s);
 int queue_synchronize(struct stream *s);
 /* Waits until no more is left of what was given than keeps the stream busy.  1 after an interruption. */

@@ -65,6 +65,29 @@ def test_what_was_given_to_streams_is_done_when_they_are_clear():
         np.testing.assert_array_equal(y[k], np.arange(1000) + k)
 
 
+def test_default_streams_stay_when_all_are_cleared():
+    """Those of this thread, by a choice or for a block, whoever clears."""
+    device, first, other = mx.default_device(), mx.default_stream(mx.default_device()), mx.new_stream(mx.cpu)
+    second = mx.new_stream(device)
+    for clear in (mx.clear_streams, lambda: joined(threading.Thread(target=mx.clear_streams))):
+        with mx.stream(other):
+            clear()
+            assert mx.default_stream(mx.cpu) == other
+            assert (mx.ones(2) + 1).tolist() == [2, 2]
+        assert mx.default_stream(device) == first
+        mx.set_default_stream(second)
+        try:
+            clear()
+            assert mx.default_stream(device) == second
+        finally:
+            mx.set_default_stream(first)
+
+
+def joined(thread):
+    thread.start()
+    thread.join()
+
+
 # A fork while another thread differentiates: the child has that thread's places in lists and dicts, not the thread.
 FORKED = """
 import os, signal, threading

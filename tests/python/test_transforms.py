@@ -548,6 +548,32 @@ except KeyboardInterrupt:
     assert out == "interrupted []\n"
 
 
+def test_ctrl_c_ends_the_wait_for_all_streams():
+    """For work without an end; afterwards other streams can be used, and be waited for."""
+    out = interrupted("""
+other = mx.new_stream(mx.cpu)
+with mx.stream(other):
+    endless = mx.while_loop(lambda c: True, lambda c: c + 1, mx.array(0))
+mx.async_eval(endless)
+for _ in range(2):
+    soon()
+    try:
+        mx.clear_streams()
+    except KeyboardInterrupt:
+        print("interrupted", mx.array([1, 2]).sum().item())
+mx.async_eval(b := long(10))
+mx.synchronize()
+print(mx.isfinite(b.sum()).item())
+soon()
+try:
+    mx.eval(endless)  # gives it up
+except KeyboardInterrupt:
+    mx.clear_streams()
+    print("clear", mx.add(1, 2, stream=other).item())
+""")
+    assert out == "interrupted 3\ninterrupted 3\nTrue\nclear 3\n"
+
+
 def test_ctrl_c_while_other_threads_compute():
     out = interrupted("""
 b = long(400); mx.async_eval(b)

@@ -138,8 +138,8 @@ MLX_API int mlx_fft_istft(mlx_array *res, const mlx_array stft_matrix, int n_fft
 
 /* Streams */
 
-/* Waits for all streams and ends their workers, which come back when they are needed; every
- * device has its first default stream again. */
+/* Waits for all streams and ends their workers, which come back when they are needed. Default
+ * streams stay what they are. */
 MLX_API int mlx_clear_streams(void);
 
 /* Looking at arrays */
