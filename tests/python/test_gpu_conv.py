@@ -82,6 +82,23 @@ def test_gradients_of_large_ones(dtype):
     both_gradients(dtype, (4, 60, 20, 6), (6, 3, 3, 1), groups=6)
 
 
+@pytest.mark.parametrize("channels", [3, 8])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_many_tiles(dtype, channels):
+    """As many as larger ones are for."""
+    both(dtype, (2, 8200, channels), (65, 2, channels), padding=1)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_many_tiles_of_weights(dtype):
+    """Fewer on the emulated device, which is slow; tests/kernels/emulated_gpu.c has them there."""
+    long = 1640 if mx.device_info(mx.gpu)["device_name"] == "emulated" else 16400
+    x, y = matrix(dtype, 2, long, 40), matrix(dtype, 2, long + 1, 72, seed=1)
+    w = mx.zeros((72, 2, 40), dtype)
+    by_weights = lambda x, y: mx.vjp(lambda w: mx.conv1d(x, w, padding=1), [w], [y])[1][0]  # noqa: E731
+    close(by_weights, x, y, depth=2 * long)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_products(dtype):
     """One tap without padding."""
