@@ -475,16 +475,9 @@ static int export_on_gpu(struct dl_export *e, PyObject *stream, const void **p, 
     return 0;
 }
 
-static int export_on_host(struct dl_export *e, bool copied, const void **p, bool *writable)
+static int export_on_host(struct dl_export *e, const void **p, bool *writable)
 {
     *p = array_data(e->it);
-    if (*p && copied) {
-        mlx_array own =
-            mlx_array_new_data(*p, mlx_array_shape(e->it), (int)mlx_array_ndim(e->it), mlx_array_dtype(e->it));
-        mlx_array_free(e->it);
-        e->it = own;
-        *p = own.ctx ? array_data(own) : (raise_last(), NULL);
-    }
     if (!*p || lend(e->it, writable, &e->lent))
         return -1;
     const int64_t *strides = array_strides(e->it);
@@ -520,7 +513,7 @@ PyObject *array_dlpack(PyObject *self, PyObject *stream, PyObject *max_version, 
         PyErr_Format(PyExc_BufferError, "[__dlpack__] expected the CPU, device type %d, got %ld", DL_CPU, type);
         failed = -1;
     }
-    if (failed || (!p && export_on_host(e, copy, &p, &writable)))
+    if (failed || (!p && export_on_host(e, &p, &writable)))
         return dl_free(e), NULL;
     writable |= mlx_array_size(e->it) == 0;
     size_t ndim = mlx_array_ndim(e->it);
