@@ -167,6 +167,19 @@ def test_children_and_leaf_modules():
     assert leaves[1][1] is model.blocks[0].norm
 
 
+def test_children_that_hold_nothing_leave_a_module_a_leaf():
+    class Activated(nn.Linear):
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.act, self.more = nn.ReLU(), [nn.Dropout(0.5), {"x": nn.Sequential(nn.Tanh())}]
+
+    linear, quiet, normed = Activated(64, 64), nn.Sequential(nn.Sequential(nn.ReLU())), nn.Sequential(nn.RMSNorm(4))
+    model = nn.Sequential(linear, quiet, normed)
+    assert model.leaf_modules() == {"layers": [linear, quiet, {"layers": [normed.layers[0]]}]}
+    nn.quantize(model)
+    assert type(model.layers[0]) is nn.QuantizedLinear and model.layers[1] is quiet
+
+
 def test_named_modules():
     model = Model()
     found = dict(model.named_modules())

@@ -162,10 +162,13 @@ class Module(dict):
         return self.filter_and_map(self.valid_child_filter, is_leaf_fn=lambda module, key, value: self.is_module(value))
 
     def leaf_modules(self):
-        """The tree of the modules below this one that have no modules below them."""
+        """The tree of the modules below this one that have none below them but such as hold nothing (an activation)."""
 
         def is_leaf(module, key, value):
-            return self.is_module(value) and not tree_flatten(value.children(), is_leaf=self.is_module)
+            return self.is_module(value) and not any(map(holds, value.modules()[1:]))
+
+        def holds(module):
+            return any(not self.is_module(v) for _, v in tree_flatten(dict(module), is_leaf=self.is_module))
 
         return self.filter_and_map(self.valid_child_filter, is_leaf_fn=is_leaf)
 
