@@ -166,14 +166,35 @@ mx mx_repeat(mx x, int repeats, int axis)
 
 mx mx_repeat_flat(mx x, int repeats) { return mx_repeat(flat(x), repeats, 0); }
 
+/* One axis so many times.  Those before it and those behind are one each meanwhile, so that there is room for
+ * another. */
+static mx tile_axis(mx x, int axis, int reps)
+{
+    struct size wide[4], sizes[MX_MAX_NDIM];
+    int m = x->ndim, at = axis > 0;
+    mx y = axis < m - 2 ? mx_flatten(x, axis + 1, m - 1) : x;
+    y = axis > 1 ? mx_flatten(y, 0, axis - 1) : y;
+    y = mx_expand_dims(y, &at, 1);
+    if (is_nil(y))
+        return y;
+    sizes_like(y, wide);
+    wide[at] = size_is(reps);
+    y = mx_flatten(mx_broadcast_by(y, y->ndim, wide), at, at + 1);
+    if (is_nil(y))
+        return y;
+    sizes_like(x, sizes);
+    sizes[axis] = size_of(y, at);
+    return mx_reshape_by(y, m, sizes);
+}
+
 mx mx_tile(mx x, const int *reps, int n)
 {
-    int m = x->ndim > n ? x->ndim : n;
+    int m = x->ndim > n ? x->ndim : n, front[MX_MAX_NDIM];
     struct size wide[2 * MX_MAX_NDIM];
     if (is_nil(x))
         return x;
-    if (2 * m > MX_MAX_NDIM)
-        return mx_fail("[tile] expected at most %d dimensions, got %d", MX_MAX_NDIM / 2, m);
+    if (m > MX_MAX_NDIM)
+        return mx_fail("[tile] expected at most %d dimensions, got %d", MX_MAX_NDIM, m);
     for (int i = 0; i < m; i++) {
         struct size size = i < m - x->ndim ? size_is(1) : size_of(x, i - (m - x->ndim));
         int r = i < m - n ? 1 : reps[i - (m - n)], all;
@@ -184,7 +205,14 @@ mx mx_tile(mx x, const int *reps, int n)
         if (__builtin_mul_overflow(r, size.now, &all))
             return mx_fail("[tile] axis %d of the result would have %d times %d elements, past 2^31", i, r, size.now);
     }
-    return by_twos(mx_broadcast_by(spread_axes(x, m, false), 2 * m, wide), m);
+    if (2 * m <= MX_MAX_NDIM)
+        return by_twos(mx_broadcast_by(spread_axes(x, m, false), 2 * m, wide), m);
+    for (int i = 0; i < m - x->ndim; i++) front[i] = i;
+    x = mx_expand_dims(x, front, m - x->ndim);
+    for (int i = 0; i < n && !is_nil(x); i++)
+        if (reps[i] != 1)
+            x = tile_axis(x, m - n + i, reps[i]);
+    return x;
 }
 
 mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)

@@ -239,3 +239,37 @@ def test_errors_of_layers_name_an_operation_of_theirs(index_errors):
         mx.eval(nn.Embedding(4, 3)(mx.array([7])))
     with pytest.raises(IndexError, match=r"^\[(take_along_axis|cross_entropy)\] index 7 "):
         mx.eval(nn.losses.cross_entropy(mx.zeros((2, 3)), mx.array([7, 1])))
+
+
+@pytest.mark.parametrize("shape, reps", [
+    ((2,), [1] * 63 + [3]),
+    ((1,) * 40 + (2, 3), [2] + [1] * 39 + [3, 2]),
+    ((1,) * 63 + (3,), [2] * 4 + [1] * 58 + [2, 2]),
+    ((2, 0) + (1,) * 62, [3, 2, 2] + [1] * 61),
+    ((2,) + (1,) * 39, [2] + [1] * 38 + [0]),
+    ((2, 3), [1] * 33),
+    ((3,) + (1,) * 32, [2]),
+])  # fmt: skip
+def test_tile_of_many_dimensions(shape, reps):
+    """NumPy's own has at most 64 or 32 dimensions: compared without those of size 1 that are repeated once."""
+    x = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    got = mx.tile(mx.array(x.ravel()).reshape(shape), reps)
+    m = max(len(shape), len(reps))
+    sizes, times = (1,) * (m - len(shape)) + shape, [1] * (m - len(reps)) + reps
+    kept = [i for i in range(m) if (sizes[i], times[i]) != (1, 1)]
+    want = np.tile(x.reshape([sizes[i] for i in kept]), [times[i] for i in kept])
+    assert got.shape == tuple(s * t for s, t in zip(sizes, times))
+    np.testing.assert_array_equal(np.array(got.flatten()), want.ravel())
+    w = mx.arange(float(got.size)).reshape(got.shape)
+    grad = mx.grad(lambda a: (mx.tile(a, reps) * w).sum())(mx.array(x.ravel()).reshape(shape))
+    sums = np.arange(got.size, dtype=np.float64).reshape([n for i in kept for n in (times[i], sizes[i])])
+    np.testing.assert_allclose(np.array(grad.flatten()), sums.sum(tuple(range(0, 2 * len(kept), 2))).ravel())
+
+
+def test_tile_of_many_dimensions_for_any_size():
+    f = mx.compile(lambda x: mx.tile(x, [1] * 32 + [2, 3]), shapeless=True)
+    for n in (2, 5):
+        x = np.arange(2.0 * n, dtype=np.float32).reshape(2, n)
+        np.testing.assert_array_equal(np.array(f(mx.array(x)).flatten()), np.tile(x, (2, 3)).ravel())
+    with pytest.raises(ValueError, match="at most 64"):
+        mx.tile(mx.ones(2), [1] * 65)
