@@ -102,6 +102,7 @@ FN struct spot spot_of(const struct conv_call *a, int tile, const int of_weights
     s.from = s.piece * a->piece;
     s.end = of_weights ? s.n_positions : s.n_columns;
     s.end = s.end - s.from < a->piece ? s.end : s.from + a->piece;
+    s.end = s.end < s.from ? s.from : s.end; /* a phase that has fewer pieces than others */
     return s;
 }
 
