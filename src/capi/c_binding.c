@@ -29,14 +29,16 @@ const char *mlx_dtype_name(mlx_dtype dtype)
 mlx_dtype mlx_dtype_promote(mlx_dtype a, mlx_dtype b)
 {
     if (!binding_dtype("dtype_promote", a) || !binding_dtype("dtype_promote", b))
-        return capi_report(), MLX_FLOAT32;
+        return capi_report(), (mlx_dtype)0;
     return (mlx_dtype)promote((enum dtype)a, (enum dtype)b);
 }
 
 mlx_dtype mlx_dtype_promote_scalar(mlx_dtype a, char kind)
 {
-    if (!binding_dtype("dtype_promote_scalar", a))
-        return capi_report(), MLX_FLOAT32;
+    if (binding_dtype("dtype_promote_scalar", a) && (!kind || !strchr("bifc", kind)))
+        mx_fail("[dtype_promote_scalar] expected 'b', 'i', 'f' or 'c' for `kind`, got %d", kind);
+    if (mx_failed())
+        return capi_report(), (mlx_dtype)0;
     return (mlx_dtype)promote_weak((enum dtype)a, kind);
 }
 

@@ -124,5 +124,9 @@ int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weig
 int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v, mlx_convolve_mode mode, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
+    if ((unsigned)mode > MLX_CONVOLVE_VALID) {
+        mx_fail("[convolve] expected a mode, got %d", (int)mode);
+        return capi_report();
+    }
     return capi_publish(res, mx_convolve(capi_in(a), capi_in(v), (enum conv_mode)mode));
 }

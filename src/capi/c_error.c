@@ -156,7 +156,7 @@ mlx_error_kind mlx_last_error(const char **message)
 }
 
 /* mlx_linalg_norm is "linalg.norm", mlx_fft_fft2 "fft2": as in Python, where names outside of linalg say
- * enough.  A function of our own that publishes for others leaves the name that is there. */
+ * enough, but for random's split.  A function of our own that publishes for others leaves the name that is there. */
 int capi_report_call(const char *func)
 {
     static const char *const parts[] = { "fast_", "fft_", "random_" };
@@ -165,11 +165,13 @@ int capi_report_call(const char *func)
     if (strncmp(func, "mlx_", 4))
         return capi_report();
     func += 4;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strncmp(func, parts[i], strlen(parts[i])))
-            func += strlen(parts[i]);
-    bool linalg = !strncmp(func, "linalg_", 7);
-    snprintf(op, sizeof op, "%s%s", linalg ? "linalg." : "", func + 7 * linalg);
+    snprintf(op, sizeof op, "%s", func);
+    if (!strncmp(func, "linalg_", 7) || !strncmp(func, "random_split", 12))
+        op[6] = '.';
+    else
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            if (!strncmp(func, parts[i], strlen(parts[i])))
+                snprintf(op, sizeof op, "%s", func + strlen(parts[i]));
     mx_error_called(op);
     return capi_report();
 }

@@ -72,15 +72,20 @@ int mlx_fft_rfftfreq(mlx_array *res, int n, double d, const mlx_stream s)
 SHIFT(fftshift, false)
 SHIFT(ifftshift, true)
 
-static enum pad_mode padding(int mode) { return (unsigned)mode <= PAD_SYMMETRIC ? (enum pad_mode)mode : PAD_REFLECT; }
+static bool good_padding(int mode)
+{
+    if ((unsigned)mode > PAD_REFLECT)
+        mx_fail("[stft] expected a pad_mode of 0, 1 or 2, got %d", mode);
+    return !mx_failed();
+}
 
 int mlx_fft_stft(mlx_array *res, const mlx_array x, int n_fft, int hop_length, int win_length, const mlx_array window,
                  bool center, int pad_mode, mlx_fft_norm norm, int onesided, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    bool fine = good_fft(__func__, norm, NULL, 0, NULL, 0);
+    bool fine = good_fft(__func__, norm, NULL, 0, NULL, 0) && good_padding(pad_mode);
     return capi_publish(res, fine ? mx_stft(capi_in(x), n_fft, hop_length, win_length, capi_opt(window), center,
-                                            padding(pad_mode), (enum fft_norm)norm, onesided)
+                                            (enum pad_mode)pad_mode, (enum fft_norm)norm, onesided)
                                   : MX_NIL);
 }
 

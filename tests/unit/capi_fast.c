@@ -1,5 +1,6 @@
 /* The entry points of fast.h and fft.h: values of small arrays, and arguments refused. */
 #include "core/buffer.h"
+#include "mlx/c/binding.h"
 #include "support/effort.h"
 #include "support/heard.h"
 
@@ -92,6 +93,36 @@ static void along_one_axis(void **state)
     FAILS(mlx_fft_fft(&r, a, 2, 2, MLX_FFT_NORM_BACKWARD, s), "[fft]");
     FAILS(mlx_fft_fft(&r, a, 2, 1, (mlx_fft_norm)3, s), "expected a norm, got 3");
     FAILS(mlx_fft_rfft(&r, none, 2, 1, MLX_FFT_NORM_ORTHO, s), "`a`");
+}
+
+/* Numbers that stand for none of what they choose from. */
+static void choices(void **state)
+{
+    (void)state;
+    mlx_array line = mlx_array_new_data((const float[]){ 1, 2, 3, 4 }, (const int[]){ 4 }, 1, MLX_FLOAT32);
+    for (int mode = -1; mode <= 3; mode += 4) {
+        FAILS(mlx_convolve(&r, line, line, (mlx_convolve_mode)mode, s), "[convolve] expected a mode, got ");
+        FAILS(mlx_fft_stft(&r, line, 2, 1, 2, none, true, mode, MLX_FFT_NORM_BACKWARD, -1, s),
+              "[stft] expected a pad_mode of 0, 1 or 2, got ");
+    }
+    for (int mode = 0; mode <= 2; mode++) {
+        OK(mlx_convolve(&r, line, line, (mlx_convolve_mode)mode, s));
+        OK(mlx_fft_stft(&r, line, 2, 1, 2, none, true, mode, MLX_FFT_NORM_BACKWARD, -1, s));
+    }
+    for (int bad = -1; bad <= 99; bad += 100) {
+        assert_int_equal(mlx_dtype_promote((mlx_dtype)bad, MLX_INT8), 0);
+        expect_heard(1, "[dtype_promote] expected a dtype, got ");
+        assert_int_equal(mlx_dtype_promote_scalar((mlx_dtype)bad, 'f'), 0);
+        expect_heard(1, "[dtype_promote_scalar] expected a dtype, got ");
+    }
+    for (int kind = 0; kind <= 7; kind += 7) {
+        assert_int_equal(mlx_dtype_promote_scalar(MLX_INT8, (char)kind), 0);
+        expect_heard(1, "expected 'b', 'i', 'f' or 'c' for `kind`");
+    }
+    assert_int_equal(mlx_dtype_promote_scalar(MLX_INT8, 'b'), MLX_INT8);
+    assert_int_equal(mlx_dtype_promote_scalar(MLX_INT8, 'f'), MLX_FLOAT32);
+    expect_heard(0, "");
+    mlx_array_free(line);
 }
 
 static void along_several(void **state)
@@ -250,13 +281,10 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms),
-        cmocka_unit_test(rotations),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(along_one_axis),
-        cmocka_unit_test(along_several),
-        cmocka_unit_test(frequencies),
-        cmocka_unit_test(allocations_that_fail),
+        cmocka_unit_test(norms),       cmocka_unit_test(rotations),
+        cmocka_unit_test(attention),   cmocka_unit_test(along_one_axis),
+        cmocka_unit_test(choices),     cmocka_unit_test(along_several),
+        cmocka_unit_test(frequencies), cmocka_unit_test(allocations_that_fail),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

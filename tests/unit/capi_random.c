@@ -79,7 +79,8 @@ static void bad_arguments(void **state)
     (void)state;
     int many[65] = { 0 };
     OK(mlx_array_set_int(&r, 77));
-    FAILS(mlx_random_split(&r, &r, none, s), "`key`");
+    FAILS(mlx_random_split(&r, &r, none, s), "[random.split] expected an array for `key`");
+    FAILS(mlx_random_split_num(&r, none, 2, s), "[random.split_num] expected an array for `key`");
     FAILS(mlx_random_split(&r, NULL, key, s), "place for the result");
     FAILS(mlx_random_split_num(&r, none, 2, s), "`key`");
     FAILS(mlx_random_split_num(&r, key, -2, s), "got -2");

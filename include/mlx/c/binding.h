@@ -69,7 +69,7 @@ MLX_API int mlx_traces_take_turns_by(bool (*inside)(void *outer, void **site));
 /* The name of a dtype, "float32". */
 MLX_API const char *mlx_dtype_name(mlx_dtype dtype);
 
-/* The dtype that operands of two dtypes meet in. */
+/* The dtype that operands of two dtypes meet in; 0, which is bool, where one is none. */
 MLX_API mlx_dtype mlx_dtype_promote(mlx_dtype a, mlx_dtype b);
 
 /* The dtype that an operand of dtype `a` and a number of the host language meet in, which is of
