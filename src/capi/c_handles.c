@@ -414,8 +414,10 @@ int mlx_handles_report(mlx_string *str)
         return capi_report();
     }
     int failed = print_report(out);
-    if (fclose(out) || failed) {
+    if (fclose(out) || failed || !text) {
         free(text);
+        if (!mx_failed())
+            mx_fail_memory(length);
         return capi_report();
     }
     return capi_publish_text(str, text);

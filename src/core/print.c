@@ -115,7 +115,7 @@ char *array_text(mx x, int precision)
 {
     enum { MOST = 1074 }; /* the last digit of the smallest float64 */
     char *text = NULL;
-    size_t size;
+    size_t size = 0;
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     FILE *out = plain ? open_memstream(&text, &size) : NULL;
     if (!out) {
@@ -134,7 +134,8 @@ char *array_text(mx x, int precision)
     fprintf(out, ", dtype=%s)", dtype_name(x->dtype));
     uselocale(before);
     freelocale(plain);
-    if (fclose(out)) {
+    bool torn = ferror(out);
+    if (fclose(out) || torn || !text) { /* without memory for any of it glibc leaves NULL and says nothing */
         free(text);
         mx_fail_memory(size);
         return NULL;

@@ -303,7 +303,7 @@ char *kernel_text(const struct kernel *k, const char *template, const enum dtype
     put_line(&w, "}\n\n");
     write_entry(&w);
     bool bad = ferror(w.f) || w.failed;
-    if (fclose(w.f) || bad) {
+    if (fclose(w.f) || bad || !text) {
         free(text);
         return mx_fail_memory(n), NULL;
     }

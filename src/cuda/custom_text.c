@@ -365,7 +365,7 @@ char *custom_text(const struct kernel *k, const char *template, const enum dtype
     put_theirs(&w, "source", k->source);
     put_line(&w, "    }\n}\n");
     bool bad = ferror(w.f) || w.failed;
-    if (fclose(w.f) || bad) {
+    if (fclose(w.f) || bad || !text) {
         free(text);
         return mx_fail_memory(n), NULL;
     }

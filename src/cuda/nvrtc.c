@@ -160,7 +160,7 @@ static char *key_of(const struct request *q, size_t *size)
     for (int i = 0; i < q->n; i++) fprintf(f, "%s\n", q->options[i]);
     for (int i = 0; q->ours && i < custom_n_headers; i++) fputs(custom_headers[i], f);
     fprintf(f, "\n%s", q->text);
-    if (fclose(f)) {
+    if (fclose(f) || !key) {
         free(key);
         return mx_fail_memory(*size), NULL;
     }

@@ -31,6 +31,20 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
 /* Of an element, where several share a byte; else 0. */
 static int safetensors_bits(const char *code) { return !strcmp(code, "F4") ? 4 : !strncmp(code, "F6_", 3) ? 6 : 0; }
 
+/* For JSON: whatever could not be allocated is known afterwards, by mx_failed. */
+static void *json_malloc(void *unused, size_t size) { return (void)unused, mx_malloc(size); }
+static void *json_realloc(void *unused, void *old, size_t had, size_t size)
+{
+    void *new = json_malloc(unused, size);
+    if (new) {
+        memcpy(new, old, had < size ? had : size);
+        free(old);
+    }
+    return new;
+}
+static void json_free(void *unused, void *p) { (void)unused, free(p); }
+static const yyjson_alc json_memory = { json_malloc, json_realloc, json_free, NULL };
+
 struct named_tensor {
     const char *name;
     uint64_t at; /* of the name in the file */
@@ -253,7 +267,7 @@ int safetensors_load(struct source *r, struct archive *a)
     memset(text + length, 0, YYJSON_PADDING_SIZE);
     bool ok = io_read(r, text, length, 8, "the safetensors header");
     yyjson_read_err why = { 0 };
-    yyjson_doc *doc = ok ? yyjson_read_opts(text, length, YYJSON_READ_INSITU, NULL, &why) : NULL;
+    yyjson_doc *doc = ok ? yyjson_read_opts(text, length, YYJSON_READ_INSITU, &json_memory, &why) : NULL;
     if (ok && !yyjson_is_obj(yyjson_doc_get_root(doc))) {
         mx_fail("[load] %s: the safetensors header is not a JSON object: %s at offset %zu", r->label,
                 doc ? kind_of(yyjson_doc_get_root(doc)) : why.msg, 8 + (doc ? strspn(text, " \t\r\n") : why.pos));
@@ -293,7 +307,7 @@ static const char *safetensors_code(enum dtype t)
 
 static char *header_text(const struct archive *a, struct header_item *v, size_t *length)
 {
-    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(&json_memory);
     yyjson_mut_val *root = yyjson_mut_obj(doc);
     yyjson_mut_doc_set_root(doc, root);
     if (a->n_meta) {
@@ -314,12 +328,14 @@ static char *header_text(const struct archive *a, struct header_item *v, size_t 
         yyjson_mut_obj_add_val(doc, root, v[i].name, o);
     }
     yyjson_write_err why;
-    char *text = yyjson_mut_write_opts(doc, 0, NULL, length, &why);
-    if (!text)
-        mx_fail("[save_safetensors] could not write the header: %s (names and metadata must be UTF-8)",
-                doc ? why.msg : "out of memory");
+    char *text = yyjson_mut_write_opts(doc, 0, &json_memory, length, &why);
     yyjson_mut_doc_free(doc);
-    return text;
+    if (!text && !mx_failed())
+        mx_fail("[save_safetensors] could not write the header: %s (names and metadata must be UTF-8)", why.msg);
+    if (!mx_failed())
+        return text;
+    free(text); /* which lacks what there was no memory for */
+    return NULL;
 }
 
 int safetensors_save(struct writer *w, const struct archive *a)

@@ -1,5 +1,7 @@
 /* When the n-th allocation fails, for every n: a call reports one error, leaves its result as it
  * was, and nothing leaks. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,6 +25,18 @@ char *strdup(const char *text)
     size_t n = strlen(text) + 1;
     char *copy = malloc(n);
     return copy ? memcpy(copy, text, n) : NULL;
+}
+
+/* Texts that are streams: glibc's first allocation for one that fails leaves NULL, and no error. */
+static long stream_to_fail;
+static void fail_stream_at(long n) { stream_to_fail = n; }
+FILE *open_memstream(char **text, size_t *size)
+{
+    if (!stream_to_fail || --stream_to_fail)
+        return ((FILE * (*)(char **, size_t *)) dlsym(RTLD_NEXT, "open_memstream"))(text, size);
+    *text = NULL;
+    *size = 0;
+    return fopen("/dev/null", "w");
 }
 
 /* Runs a sequence of calls for each n until it gets by without failing.  It returns 0 or, after a
@@ -430,6 +444,54 @@ static int files(void)
     return failed;
 }
 
+/* Reads and writes what is not small: each of the two that JSON is made in grows. */
+static int named(void)
+{
+    char saved[64], name[32];
+    snprintf(saved, sizeof saved, "/tmp/capi_alloc.%ld.named.safetensors", (long)getpid());
+    mlx_array x = mlx_array_new_float(2);
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new(), read = mlx_map_string_to_array_new();
+    mlx_map_string_to_string texts = mlx_map_string_to_string_new(), read_texts = mlx_map_string_to_string_new();
+    int failed = made(x.ctx) || made(arrays.ctx) || made(read.ctx) || made(texts.ctx) || made(read_texts.ctx) ||
+                 mlx_map_string_to_string_insert(texts, "k", "v");
+    for (int i = 0; !failed && i < 100; i++) {
+        snprintf(name, sizeof name, "the array numbered %d", i);
+        failed = mlx_map_string_to_array_insert(arrays, name, x);
+    }
+    if (!failed) {
+        failed = mlx_save_safetensors(saved, arrays, texts);
+        assert_true(!failed || access(saved, F_OK)); /* not half of one */
+    }
+    failed = failed || mlx_load_safetensors(&read, &read_texts, saved, s);
+    unlink(saved);
+    if (failed)
+        assert_int_equal(mlx_last_error(NULL), MLX_ERROR_MEMORY);
+    mlx_array_free(x);
+    mlx_map_string_to_array_free(arrays);
+    mlx_map_string_to_array_free(read);
+    mlx_map_string_to_string_free(texts);
+    mlx_map_string_to_string_free(read_texts);
+    return failed;
+}
+
+static int printed(void)
+{
+    mlx_array x = mlx_array_new_float(2);
+    mlx_string text = mlx_string_new();
+    int failed = mlx_array_tostring(&text, x) || mlx_handles_report(&text);
+    if (failed)
+        assert_int_equal(mlx_last_error(NULL), MLX_ERROR_MEMORY);
+    mlx_array_free(x);
+    mlx_string_free(text);
+    return failed;
+}
+
+static void texts_that_are_streams(void **state)
+{
+    (void)state;
+    sweep(printed, fail_stream_at, 2);
+}
+
 static void copies_of_texts(void **state)
 {
     (void)state;
@@ -440,7 +502,7 @@ static void all(void **state)
 {
     (void)state;
     int (*const sequences[])(void) = {
-        arrays, foreign, vectors, maps, texts, closures, custom, rules,
+        arrays, foreign, vectors, maps, texts, closures, custom, rules, named,
     };
     for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) sweep(sequences[i], mx_test_fail_at, 3);
 }
@@ -454,6 +516,6 @@ static int make(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(all), cmocka_unit_test(two_results),
-                                        cmocka_unit_test(copies_of_texts) };
+                                        cmocka_unit_test(copies_of_texts), cmocka_unit_test(texts_that_are_streams) };
     return cmocka_run_group_tests_name("C API: allocations that fail", tests, make, all_gone);
 }
