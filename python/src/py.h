@@ -162,6 +162,7 @@ void buffer_put(PyObject *array, Py_buffer *view);
 enum sharing { COPY, SHARE, SHARE_ON_GPU }; /* the last: the host's memory is copied */
 /* An array of what an exporter of buffers, or of DLPack capsules, holds. */
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing);
+bool gives_buffer(PyObject *o);
 int gives_dlpack(PyObject *o); /* has __dlpack__, or is a capsule */
 int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing);
 PyObject *array_dlpack(PyObject *self, PyObject *stream, PyObject *max_version, PyObject *device, bool copy);

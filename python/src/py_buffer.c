@@ -296,6 +296,12 @@ static int check_elements(PyObject *o, const Py_buffer *view)
     return other ? -1 : 0;
 }
 
+/* CuPy's arrays have the slots of a buffer too, which they do not fill. */
+bool gives_buffer(PyObject *o)
+{
+    return PyObject_CheckBuffer(o) && has_attribute((PyObject *)Py_TYPE(o), "__cuda_array_interface__") <= 0;
+}
+
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
 {
     Py_buffer view;

@@ -510,7 +510,7 @@ int array_from_foreign(mlx_array *out, PyObject *o)
 {
     if (scalar_kind(o) || is_list(o) || PyUnicode_Check(o) || o == Py_None)
         return 0;
-    if (PyObject_CheckBuffer(o))
+    if (gives_buffer(o))
         return array_from_buffer(out, o, COPY);
     int has = gives_dlpack(o);
     if (has)

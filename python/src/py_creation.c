@@ -143,7 +143,7 @@ PyObject *fn_asarray(struct py_call *c)
         return give_made(c, array_copied(&c->res, o, t));
     if (is_array(o) && (!t || *t == mlx_array_dtype(handle_of(o))))
         return Py_NewRef(o);
-    int failed = PyObject_CheckBuffer(o) && !is_array(o) ? array_from_buffer(&c->res, o, SHARE) : 0;
+    int failed = gives_buffer(o) && !is_array(o) ? array_from_buffer(&c->res, o, SHARE) : 0;
     if (!failed && !c->res.ctx && !is_array(o)) {
         int has = gives_dlpack(o);
         failed = has > 0 ? array_from_dlpack(&c->res, o, SHARE) : has;

@@ -526,6 +526,23 @@ def test_scalars_that_are_no_numbers(x):
             make(x)
 
 
+class OnGPU(bytearray):
+    """An array of a GPU whose type has the slots of a buffer too."""
+
+    __cuda_array_interface__ = None
+
+    def __dlpack__(self, **kw):
+        return np.arange(3.0).__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_buffers_of_what_is_on_a_gpu_are_not_asked_for():
+    for make in mx.array, mx.asarray, lambda x: mx.asarray(x, copy=False), mx.from_dlpack:
+        assert make(OnGPU(b"abc")).tolist() == [0, 1, 2]
+
+
 class Marked(mx.array):
     """An array with attributes."""
 

@@ -246,7 +246,7 @@ def test_special_numbers(dtype, length):
 def test_infinities_in_what_is_not_seen(dtype, d, sizes):
     """They spoil the results and the queries' gradients of those that see them, as on the CPU, and no others."""
     length, keys = sizes
-    q, k, v = operands(dtype, length=length, keys=keys, d=d)
+    q, k, v = operands(dtype, length=length, keys=keys, heads=4, d=d)
     ct = normal(dtype, *q.shape[:3], d, seed=3)
     last = np.arange(length) + keys - length
 
