@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 
+import mlx.core as mx
 import pytest
 
 DATA = pathlib.Path(__file__).parent / "data"
@@ -75,12 +76,15 @@ COMPUTED = {
 }
 
 
+ON_GPU = mx.is_available(mx.gpu)  # where an array lies is then known once it has been computed
+
+
 def hastier(there, here):
     """The calls that evaluate here what they do not there: arguments, or results."""
     for name, texts in laziness_of_mlx.calls():
         assert len(texts) == len(there[name]) == len(here[name]), "run laziness_of_mlx.py with the mlx package"
         for text, a, b in zip(texts, there[name], here[name]):
-            if "raises" in (a, b) or len(a) < 2:
+            if "raises" in (a, b) or len(a) < 2 or (ON_GPU and "__dlpack_device__" in text):
                 continue
             if set(b[0]) - set(a[0]) or (("-", "+") in zip(a[1], b[1]) and text not in COMPUTED):
                 yield text, a, b

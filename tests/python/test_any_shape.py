@@ -57,7 +57,8 @@ def same(name, got, want):
     for a, b in zip(got, want):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         a, b = np.array(a), np.array(b)
-        if ROUNDED & set(name.split()):
+        exactly = not ROUNDED & set(name.split()) and not (name == "inv" and mx.is_available(mx.gpu))
+        if not exactly:  # a GPU has a kernel for inverses, and a file their parts
             np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5 * max(1, np.abs(b).max(initial=0)))
         else:
             np.testing.assert_array_equal(a, b)
