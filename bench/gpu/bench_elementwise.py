@@ -8,12 +8,21 @@ import time
 import mlx.core as mx
 from beside import N, bandwidth, begin, compare, torch
 
+SIDE = 2**14  # of a matrix of N elements
+
+
+def turned(m, x, y):
+    x = x.reshape(SIDE, SIDE)
+    return x.t().contiguous() if m is torch else m.contiguous(x.T)
+
+
 OPERATIONS = {
     "add": (2, lambda m, x, y: m.add(x, y)),
     "multiply by a number": (1, lambda m, x, y: x * 0.5),
     "exp": (1, lambda m, x, y: m.exp(x)),
     "tanh": (1, lambda m, x, y: m.tanh(x)),
     "power": (2, lambda m, x, y: m.pow(x, y) if m is torch else m.power(x, y)),
+    "transposed copy": (1, turned),
 }
 
 
