@@ -27,7 +27,7 @@ run_ctest() {
 
 # run_pytest NAME [pytest arguments]
 run_pytest() {
-    .venv/bin/python -m pytest -q -n "$jobs" --junitxml "$results/pytest-$1.xml" "${@:2}"
+    .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal --junitxml "$results/pytest-$1.xml" "${@:2}"
 }
 
 summary() {
