@@ -14,11 +14,12 @@ static int32_t row_team(int64_t n, int64_t lanes, int held)
                : (int32_t)greatest(gpu_power_of_two(ceil_div(n, held), ROWS_THREADS), NEIGHBOURS);
 }
 
-/* name: of long rows; held, few: of those which threads hold.  parts: queued before `name`, whose blocks it gives
- * something of each piece. */
-struct rows_kernel {
-    const char *name, *held, *few, *parts;
-    struct gpu_found found[4][DT_COUNT];
+/* The kernels of an operation: of long rows, and of those which threads hold, if there are such.  PARTS is queued before
+ * LONG, whose blocks it gives something of each piece. */
+enum { LONG, HELD, FEW, PARTS, KINDS };
+struct rows_kernels {
+    const char *name[KINDS];
+    struct gpu_found found[KINDS][DT_COUNT];
 };
 
 /* The kernel has a block for each piece, or for each row where a row comes to one number. */
@@ -42,20 +43,21 @@ static int launch_pieces(const struct run *r, void *parts, void *kernel, struct 
 
 /* Queues a kernel over the rows of x, with what `a` has of arguments; the n arrays of `more`, of x's type, are what it
  * reads besides, and at[] where their addresses belong. */
-static int launch_over_rows(const struct run *r, struct rows_kernel *k, struct rows_args *a, int n, const mx more[],
+static int launch_over_rows(const struct run *r, struct rows_kernels *k, struct rows_args *a, int n, const mx more[],
                             const void **at[])
 {
+    static const int each[] = { [LONG] = 0, [HELD] = ROWS_HELD, [FEW] = ROWS_FEW };
     mx x = r->x[0];
     enum dtype t = (enum dtype)x->dtype;
     mx_own hold[3] = { 0 };
     a->n = dim(x, -1);
-    int held = !k->held || a->n == 0 || a->n > ROWS_HELD * ROWS_THREADS ? 0
-               : a->n > ROWS_FEW * 32                                   ? ROWS_HELD
-                                                                        : ROWS_FEW;
-    const char *name = held == 0 ? k->name : held == ROWS_FEW ? k->few : k->held;
-    void *kernel = gpu_find(gpu_of(r), &k->found[held == 0 ? 0 : held == ROWS_FEW ? 1 : 2][t], "rows", name, t);
-    void *parts = held || !k->parts ? NULL : gpu_find(gpu_of(r), &k->found[3][t], "rows", k->parts, t);
-    bool failed = !kernel || (!held && k->parts && !parts);
+    int kind = !k->name[HELD] || a->n == 0 || a->n > ROWS_HELD * ROWS_THREADS ? LONG
+               : a->n > ROWS_FEW * 32                                         ? HELD
+                                                                              : FEW;
+    bool cut = kind == LONG && k->name[PARTS];
+    void *kernel = gpu_find(gpu_of(r), &k->found[kind][t], "rows", k->name[kind], t);
+    void *parts = cut ? gpu_find(gpu_of(r), &k->found[PARTS][t], "rows", k->name[PARTS], t) : NULL;
+    bool failed = !kernel || (cut && !parts);
     for (int i = 0; i < r->nout && !failed; i++) failed = gpu_out_new(r, i);
     a->rows = a->n ? x->size / a->n : r->y[0]->size;
     failed = failed || is_nil(x = gpu_row_major(r, x, &hold[0]));
@@ -72,12 +74,12 @@ static int launch_over_rows(const struct run *r, struct rows_kernel *k, struct r
         a->y = gpu_pointer(r, r->y[0]);
         a->more = r->nout > 1 ? gpu_pointer(r, r->y[1]) : NULL;
         a->whole = a->n % lanes == 0 && (low | (uint64_t)a->x | (uint64_t)a->y) % 16 == 0;
-        a->team = row_team(a->n, lanes, held);
+        a->team = row_team(a->n, lanes, each[kind]);
         a->width = ROWS_THREADS / a->team;
         void *args[] = { a };
         failed =
-            parts ? launch_pieces(r, parts, kernel, a)
-                  : gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->rows, a->width), ROWS_THREADS, args);
+            cut ? launch_pieces(r, parts, kernel, a)
+                : gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->rows, a->width), ROWS_THREADS, args);
     }
     gpu_drop(3, hold);
     return failed;
@@ -85,36 +87,32 @@ static int launch_over_rows(const struct run *r, struct rows_kernel *k, struct r
 
 int gpu_run_softmax(const struct run *r)
 {
-    static struct rows_kernel kernel = {
-        .name = "softmax", .held = "softmax_held", .few = "softmax_few", .parts = "powers_parts"
-    };
+    static struct rows_kernels kernels = { .name = { "softmax", "softmax_held", "softmax_few", "powers_parts" } };
     struct rows_args a = { 0 };
-    return launch_over_rows(r, &kernel, &a, 0, NULL, NULL);
+    return launch_over_rows(r, &kernels, &a, 0, NULL, NULL);
 }
 
 /* With one result or two. */
 int gpu_run_logsumexp(const struct run *r)
 {
-    static struct rows_kernel kernel = {
-        .name = "logsumexp", .held = "logsumexp_held", .few = "logsumexp_few", .parts = "powers_parts"
-    };
+    static struct rows_kernels kernels = { .name = { "logsumexp", "logsumexp_held", "logsumexp_few", "powers_parts" } };
     struct rows_args a = { 0 };
-    return launch_over_rows(r, &kernel, &a, 0, NULL, NULL);
+    return launch_over_rows(r, &kernels, &a, 0, NULL, NULL);
 }
 
 int gpu_run_norm(const struct run *r)
 {
-    static struct rows_kernel kernel = { .name = "norm", .held = "norm_held", .few = "norm_few" };
+    static struct rows_kernels kernels = { .name = { "norm", "norm_held", "norm_few" } };
     const struct norm_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = r->node->op->id == OP_layer_norm };
     const void **at[] = { n->weight ? &a.weight : &a.bias, &a.bias };
-    return launch_over_rows(r, &kernel, &a, r->nin - 1, r->x + 1, at);
+    return launch_over_rows(r, &kernels, &a, r->nin - 1, r->x + 1, at);
 }
 
 int gpu_run_norm_tangent(const struct run *r)
 {
-    static struct rows_kernel kernel = { .name = "norm_tangent" };
+    static struct rows_kernels kernels = { .name = { "norm_tangent" } };
     const struct norm_tangent_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = n->centered };
-    return launch_over_rows(r, &kernel, &a, 1, r->x + 1, (const void **[]){ &a.v });
+    return launch_over_rows(r, &kernels, &a, 1, r->x + 1, (const void **[]){ &a.v });
 }
