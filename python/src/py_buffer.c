@@ -458,8 +458,12 @@ PyObject *array_dlpack_device(PyObject *self)
 {
     bool gpus = false;
     int gpu = -1;
-    if (!mlx_cuda_is_available(&gpus) && gpus && mlx_array_device(&gpu, handle_of(self)))
-        return raise_last(), NULL;
+    if (!mlx_cuda_is_available(&gpus) && gpus) {
+        if (array_ready(handle_of(self))) /* which lets go of the interpreter's lock; the next does not */
+            return NULL;
+        if (mlx_array_device(&gpu, handle_of(self)))
+            return raise_last(), NULL;
+    }
     return gpu >= 0 ? Py_BuildValue("(ii)", DL_CUDA, gpu) : Py_BuildValue("(ii)", DL_CPU, 0);
 }
 
@@ -474,6 +478,8 @@ static int export_on_gpu(struct dl_export *e, PyObject *stream, const void **p, 
         return -1;
     if (mlx_cuda_is_available(&gpus) || !gpus)
         return 0;
+    if (array_ready(e->it))
+        return -1;
     if (mlx_array_lend_on(&address, gpu, e->strides, writable, e->it, (void *)(intptr_t)theirs))
         return raise_last();
     e->lent_on = address;
@@ -819,7 +825,7 @@ static int dl_dtype_of_text(PyObject *typestr, dl_dtype *t)
     int size = s && strlen(s) >= 3 ? atoi(s + 2) : 0;
     const char kinds[] = "iufcb", *kind = size ? strchr(kinds, s[1]) : NULL;
     static const uint8_t codes[] = { DL_INT, DL_UINT, DL_FLOAT, DL_COMPLEX, DL_BOOL };
-    if (!kind || !*kind || *s == '>' || size > 16) {
+    if (!kind || !*kind || *s == '>' || size < 1 || size > 16) {
         if (!PyErr_Occurred())
             PyErr_Format(exc_conversion, "[array] cannot convert elements of type %R on a GPU", typestr);
         return -1;
@@ -850,7 +856,13 @@ static int read_cuda_interface(PyObject *facts, struct cuda_owner *c, dl_tensor 
     d->data = (void *)(uintptr_t)data[0];
     d->shape = c->shape;
     d->strides = strides && strides != Py_None ? c->strides : NULL;
-    for (int i = 0; d->strides && i < d->ndim; i++) d->strides[i] /= d->dtype.bits / 8;
+    for (int i = 0, item = d->dtype.bits / 8; d->strides && i < d->ndim; i++) {
+        if (d->strides[i] % item) {
+            PyErr_SetString(exc_value, "[array] expected strides that are multiples of the size of an element");
+            return -1;
+        }
+        d->strides[i] /= item;
+    }
     *theirs = stream && stream != Py_None ? PyLong_AsVoidPtr(stream) : NULL;
     return PyErr_Occurred() ? -1 : 0;
 }

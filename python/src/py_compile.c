@@ -429,14 +429,15 @@ static PyObject *call_traced(struct compiled_object *c, PyObject *args, PyObject
 /* A trace has placeholders in what is captured, so that calls which read or replace captured arrays take turns: two
  * traces at once would each put back what they found of the other's.  The interpreter's lock guards this. */
 static struct {
-    unsigned long owner;
-    int depth; /* a trace may call another compiled function */
+    bool taken;
+    unsigned number; /* of turns that there were */
     pid_t process;
 } turn;
+static _Thread_local int depth; /* of this thread's calls: a trace may call another compiled function */
 
 static bool others_turn(void)
 {
-    return turn.depth && turn.owner != PyThread_get_thread_ident() && turn.process == getpid();
+    return turn.taken && !depth && turn.process == getpid(); /* in a child of fork there is this thread alone */
 }
 
 /* Returns 0, or -1 with an exception, as where the trace waits for this thread. */
@@ -444,12 +445,17 @@ static int take_turn(void)
 {
     enum { PATIENCE = 60 }; /* seconds */
     struct timespec from, now, a_while = { 0, 20000 };
+    unsigned number = turn.number;
     clock_gettime(CLOCK_MONOTONIC, &from);
     while (others_turn()) {
         PyThreadState *gil = PyEval_SaveThread();
         nanosleep(&a_while, NULL);
         PyEval_RestoreThread(gil);
         clock_gettime(CLOCK_MONOTONIC, &now);
+        if (number != turn.number) {
+            number = turn.number;
+            from = now;
+        }
         if (others_turn() && now.tv_sec - from.tv_sec > PATIENCE) {
             PyErr_Format(
                 exc_value,
@@ -461,11 +467,10 @@ static int take_turn(void)
         if (PyErr_CheckSignals())
             return -1;
     }
-    if (turn.process != getpid() || turn.owner != PyThread_get_thread_ident())
-        turn.depth = 0; /* of a thread that is not in a child of fork */
-    turn.owner = PyThread_get_thread_ident();
+    turn.number += !depth;
+    turn.taken = true;
     turn.process = getpid();
-    turn.depth++;
+    depth++;
     return 0;
 }
 
@@ -502,7 +507,8 @@ static PyObject *compiled_object_call(PyObject *o, PyObject *args, PyObject *kwa
     if (take_turn())
         return NULL;
     PyObject *result = call_in_turn(c, args, kwargs);
-    turn.depth--;
+    if (!--depth)
+        turn.taken = false;
     return result;
 }
 

@@ -419,10 +419,11 @@ PyObject *fn_fast_precompiled_cuda_kernel(struct py_call *c)
              kernel_grid(c, POINTS, THREADS, &language_cuda, config.ctx);
     if (!failed && GIVEN(FIRST) && mlx_fast_cuda_kernel_config_set_init_value(config, (float)DOUBLE(FIRST)))
         failed = raise_last();
+    Py_ssize_t n_out = failed ? 0 : PySequence_Size(c->v[OUT_SHAPES].o); /* -1 where it has items and no length */
+    failed = failed || n_out < 0;
     if (!failed) {
-        k = mlx_fast_cuda_kernel_new_precompiled(TEXT(NAME), mlx_vector_array_size(in),
-                                                 (size_t)PySequence_Size(c->v[OUT_SHAPES].o), image, (size_t)size,
-                                                 BOOL(ROWS), INT(SHARED));
+        k = mlx_fast_cuda_kernel_new_precompiled(TEXT(NAME), mlx_vector_array_size(in), (size_t)n_out, image,
+                                                 (size_t)size, BOOL(ROWS), INT(SHARED));
         if (!k.ctx || mlx_fast_cuda_kernel_apply(&out, k, in, config, STREAM))
             failed = raise_last();
     }

@@ -180,7 +180,7 @@ static mlx_array borrow(const char *func, struct stream *s, const void *data, co
     MX_SCOPE(NULL);
     mlx_array none = { NULL };
     int64_t size = check_data(func + 4, data, shape, dim, dtype), low = 0, high = size - 1;
-    size_t align = size < 0 ? 1 : dtype == MLX_COMPLEX64 ? sizeof(float) : dtype_size((enum dtype)dtype);
+    size_t align = size < 0 ? 1 : dtype == MLX_COMPLEX64 && !s ? sizeof(float) : dtype_size((enum dtype)dtype);
     if ((uintptr_t)data % align) {
         mx_fail("[%s] expected `data` at a multiple of %zu bytes for %s, got %p", func + 4, align,
                 dtype_name((enum dtype)dtype), data);

@@ -72,7 +72,7 @@ int mlx_array_is_writable(bool *res, const mlx_array arr)
     mx_own hold = { NULL };
     mx x = capi_elements(arr, &hold);
     if (x)
-        *res = x->buf->writable;
+        *res = x->buf->writable && !atomic_load(&x->buf->lent_on); /* else the device's bytes count */
     for (int i = 0; x && i < x->ndim; i++)
         if (x->shape[i] > 1 && x->strides[i] == 0)
             *res = false;

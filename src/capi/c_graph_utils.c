@@ -281,7 +281,8 @@ static int draw_graph(const char *func, FILE *os, mlx_node_namer namer, mlx_vect
             }
             write(&d, flags, flags + all);
         }
-        if (!d.os || fclose(d.os) || !text)
+        bool torn = d.os && ferror(d.os);
+        if (!d.os || fclose(d.os) || torn || !text)
             mx_fail_memory(size);
         free(flags);
         free(d.made_up);

@@ -398,8 +398,11 @@ void buffer_take_back_on(struct buffer *b)
 {
     lock_take(&moving);
     struct side *d = atomic_load(&b->sides);
+    while (d && d->next) d = d->next; /* the one that was alone when it was lent */
     if (d && d->stream->on->trail(d->stream, NULL))
         mx_error_clear(); /* of a lost device, on which nothing runs any more */
+    else if (d)
+        d->mark = d->stream->on->mark(d->stream); /* who reads comes after what they wrote */
     atomic_fetch_sub(&b->lent_on, 1);
     lock_give(&moving);
 }

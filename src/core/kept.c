@@ -56,16 +56,17 @@ bool kept_folder(const char *kind, char *path, size_t size)
                                    : -1;
     if (n < 0 || (size_t)n >= size)
         return false;
+    bool there = false;
     for (char *end = path;;) {
         end = strchr(end + 1, '/');
         if (end)
             *end = 0;
-        bool there = mkdir(path, 0700) == 0 || errno == EEXIST;
+        there = mkdir(path, 0700) == 0 || errno == EEXIST;
         if (!end || !there)
             break;
         *end = '/';
     }
-    return is_private(path);
+    return there && is_private(path); /* and not a folder above it, which is not ours to trim */
 }
 
 bool kept_path(const char *folder, struct kept_key key, const char *suffix, char *path, size_t size)

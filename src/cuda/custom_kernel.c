@@ -1,26 +1,72 @@
 /* custom_kernel.c: kernels given as text or compiled, launched on a GPU.
  *
- * What was compiled for operands of certain types stays with the kernel, its module loaded while the process lives. */
+ * What was compiled for operands of certain types stays with the kernel; modules stay loaded while the process lives,
+ * and a kernel that is made anew finds its own by the bytes of the image. */
 #include "cuda/custom_kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lock.h"
 #include "core/sizes.h"
 
 /* ---- functions */
 
-/* The function of this name in an image; NULL after mx_fail. */
-static void *load_custom(const struct kernel *k, const void *image, const char *function)
+struct module {
+    struct module *next;
+    int gpu, shared_memory; /* which functions are set to have: those of another size are others */
+    void *it;
+    size_t size;
+    char image[];
+};
+LOCK(lock, LOCK_LEAF); /* of the list, which only grows */
+static struct module *modules;
+
+static void *find_module(int gpu, int shared_memory, const void *image, size_t size)
 {
-    const char *word = kernel_word(k->language);
-    void *module = NULL, *f = NULL;
-    int e = cu.module_load(&module, image);
+    lock_take(&lock);
+    const struct module *m = modules;
+    while (m &&
+           (m->gpu != gpu || m->shared_memory != shared_memory || m->size != size || memcmp(m->image, image, size)))
+        m = m->next;
+    lock_give(&lock);
+    return m ? m->it : NULL;
+}
+
+/* Two threads may both load it; either serves.  NULL after mx_fail. */
+static void *load_module(int gpu, const struct kernel *k, const void *image, size_t size)
+{
+    struct module *new = mx_malloc(sizeof *new + size);
+    if (!new)
+        return NULL;
+    *new = (struct module){ .gpu = gpu, .shared_memory = k->shared_memory, .size = size };
+    memcpy(new->image, image, size);
+    int e = cu.module_load(&new->it, image);
+    if (e) {
+        mx_fail_as(MX_RUNTIME, "[%s] the driver cannot load %s: %s", kernel_word(k->language), k->name,
+                   cuda_error_text(e));
+        free(new);
+        return NULL;
+    }
+    lock_take(&lock);
+    new->next = modules;
+    modules = new;
+    lock_give(&lock);
+    return new->it;
+}
+
+/* The function of this name in an image; NULL after mx_fail. */
+static void *load_custom(const struct gpu *g, const struct kernel *k, const void *image, size_t size,
+                         const char *function)
+{
+    void *f = NULL, *module = find_module(g->number, k->shared_memory, image, size);
+    if (!module)
+        module = load_module(g->number, k, image, size);
+    int e = module ? cu.module_function(&f, module, function) : 0;
     if (e)
-        mx_fail_as(MX_RUNTIME, "[%s] the driver cannot load %s: %s", word, k->name, cuda_error_text(e));
-    else if ((e = cu.module_function(&f, module, function)))
-        mx_fail_as(MX_RUNTIME, "[%s] expected an image with the kernel %s: %s", word, function, cuda_error_text(e));
+        mx_fail_as(MX_RUNTIME, "[%s] expected an image with the kernel %s: %s", kernel_word(k->language), function,
+                   cuda_error_text(e));
     return e ? NULL : f;
 }
 
@@ -42,12 +88,12 @@ static void *compile_custom(const struct run *r, const struct kernel *k, const e
     if (a->verbose)
         printf("%s", text);
     size_t size;
-    bool includes = strstr(k->source, "#include") || strstr(k->header, "#include");
+    bool includes = strstr(k->source, "include") || strstr(k->header, "include"); /* "#  include" too */
     char *image = custom_image(gpu_of(r), kernel_word(k->language), k->name, text, includes, a->verbose, &size);
     if (a->verbose)
         fflush(stdout);
     snprintf(entry, sizeof entry, CUSTOM_ENTRY "%s", k->name);
-    void *f = image ? load_custom(k, image, entry) : NULL;
+    void *f = image ? load_custom(gpu_of(r), k, image, size, entry) : NULL;
     free(image);
     free(text);
     return f;
@@ -72,7 +118,8 @@ static void *function_of_custom(const struct run *r, struct kernel *k)
         memcpy(key + 2 + n, a->template.s, text);
         f = kernel_variant(k, key, size);
         if (!f || (a->verbose && !k->image)) {
-            f = k->image ? load_custom(k, k->image, k->name) : compile_custom(r, k, types, dims);
+            f = k->image ? load_custom(gpu_of(r), k, k->image, k->image_size, k->name)
+                         : compile_custom(r, k, types, dims);
             f = f ? kernel_remember(k, key, size, f) : NULL;
         }
     }
@@ -152,15 +199,24 @@ static int place_arguments(const struct run *r, const struct kernel *k, struct a
 
 /* ---- launches */
 
+/* Errors of a launch after which the device is as it was. */
+static bool is_refusal(int e)
+{
+    enum { INVALID_VALUE = 1, NO_BINARY = 209, INVALID_PTX = 218, OUT_OF_RESOURCES = 701, NOT_SUPPORTED = 801 };
+    enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912 };
+    return e == INVALID_VALUE || e == NO_BINARY || e == INVALID_PTX || e == OUT_OF_RESOURCES || e == NOT_SUPPORTED ||
+           e == COOPERATIVE_TOO_LARGE || e == INVALID_CLUSTER_SIZE;
+}
+
 int custom_launch(struct stream *s, const char *op, const char *name, void *f, const unsigned blocks[3],
                   const unsigned threads[3], int shared_memory, void *args[])
 {
-    enum { REFUSED = 1, TOO_MANY_RESOURCES = 701, WITHOUT_ASKING = 48 << 10 };
-    int e = shared_memory > WITHOUT_ASKING ? cu.function_set(f, CUDA_FUNCTION_SHARED_BYTES, shared_memory) : 0;
+    /* Without asking there are 48 KiB, less what the kernel has besides. */
+    int e = shared_memory ? cu.function_set(f, CUDA_FUNCTION_SHARED_BYTES, shared_memory) : 0;
     if (!e)
         e = cu.launch(f, blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2], (unsigned)shared_memory,
                       gpu_stream(s)->stream, args, NULL);
-    if (e != REFUSED && e != TOO_MANY_RESOURCES)
+    if (!is_refusal(e))
         return gpu_check(gpu_stream(s)->gpu, op, e);
     mx_fail_as(
         MX_RUNTIME,

@@ -19,7 +19,7 @@ bool custom_asks(const struct kernel *k, int input, enum custom_fact fact);
 char *custom_text(const struct kernel *k, const char *template, const enum dtype types[], int dims);
 /* Small stand-ins for headers of CUDA, where it has none: n texts and their names. */
 extern const char *const custom_headers[], *const custom_header_names[];
-extern const int custom_n_headers;
+extern const int custom_n_headers, custom_of_cuda;
 
 /* The program compiled for this device, or found where it was compiled before: an image of *size bytes and one more,
  * which is 0; NULL after mx_fail.  Free it.  With `cuda_headers` it includes those of CUDA, where they are.  `verbose`

@@ -209,6 +209,7 @@ const char *const custom_headers[] = { HEADERS(X) };
 #define X(name, text) name,
 const char *const custom_header_names[] = { HEADERS(X) };
 #undef X
+const int custom_of_cuda = 5; /* the first; the others are C's */
 const int custom_n_headers = sizeof custom_headers / sizeof *custom_headers;
 
 /* ---- the program */

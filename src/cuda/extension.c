@@ -86,7 +86,7 @@ static void *load_library(const struct gpu *g, const struct launch *l)
     struct loaded *new = mx_malloc(sizeof *new + strlen(l->library) + 1);
     size_t size;
     if (text)
-        image = custom_image(g, "launch", l->library, text, strstr(text, "#include"), false, &size);
+        image = custom_image(g, "launch", l->library, text, strstr(text, "include"), false, &size);
     void *module = NULL;
     if (new && (image || !l->is_source)) {
         int e = cu.module_load(&module, image ? image : l->code);

@@ -209,7 +209,7 @@ static int cut_length(int64_t n, int64_t whole, int64_t part[3])
     int64_t cube = 1;
     while ((cube + 1) * (cube + 1) * (cube + 1) <= n) cube++;
     int64_t first = fourier_divisor(n, cube * cube), rest = n / first, last = fourier_divisor(rest, rest);
-    if (rest / last <= FOURIER_WHOLE && part[0] > FOURIER_ACROSS) {
+    if (rest / last <= FOURIER_WHOLE) {
         part[0] = first;
         part[1] = rest / last;
         part[2] = last;

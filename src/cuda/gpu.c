@@ -61,7 +61,7 @@ static _Atomic unsigned forks;
 struct gpu *gpu_use(int number)
 {
     struct gpu *g = &gpus[number];
-    if (current == g)
+    if (current == g && (gpu_count() == 1 || !cu.context_use(g->context))) /* other libraries choose devices too */
         return g;
     if (atomic_load(&forks)) {
         mx_fail_as(MX_RUNTIME, "[cuda] expected the process that first used the GPU, got a child of it made by "

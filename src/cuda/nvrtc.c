@@ -108,7 +108,7 @@ struct request {
     bool ptx, ours; /* our headers stand for CUDA's */
 };
 
-/* What the compiler says, without the name of the file in front of numbers of lines: those of the source have one. */
+/* What the compiler says, the first of it. */
 static void refused_by_nvrtc(void *program, const struct request *q)
 {
     enum { MOST = 3000 };
@@ -129,7 +129,9 @@ static char *compile_program(const struct request *q, size_t *size)
     void *program = NULL;
     snprintf(file, sizeof file, "<%s, generated>", q->name);
     sigset_t before = signals_block();
-    int e = nvrtc.create(&program, q->text, file, q->ours ? custom_n_headers : 0, custom_headers, custom_header_names);
+    int from = q->ours ? 0 : custom_of_cuda; /* C's headers are not among CUDA's */
+    int e = nvrtc.create(&program, q->text, file, custom_n_headers - from, custom_headers + from,
+                         custom_header_names + from);
     bool good = !e && !nvrtc.compile(program, q->n, q->options);
     signals_restore(before);
     if (!e && !good)
@@ -158,9 +160,10 @@ static char *key_of(const struct request *q, size_t *size)
         return mx_fail_memory(strlen(q->text)), NULL;
     fprintf(f, "nvrtc %s\n", nvrtc.library->version);
     for (int i = 0; i < q->n; i++) fprintf(f, "%s\n", q->options[i]);
-    for (int i = 0; q->ours && i < custom_n_headers; i++) fputs(custom_headers[i], f);
+    for (int i = q->ours ? 0 : custom_of_cuda; i < custom_n_headers; i++) fputs(custom_headers[i], f);
     fprintf(f, "\n%s", q->text);
-    if (fclose(f) || !key) {
+    bool cut = ferror(f); /* it would be another's key */
+    if (fclose(f) || cut || !key) {
         free(key);
         return mx_fail_memory(*size), NULL;
     }

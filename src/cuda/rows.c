@@ -14,8 +14,8 @@ static int32_t row_team(int64_t n, int64_t lanes, int held)
                : (int32_t)greatest(gpu_power_of_two(ceil_div(n, held), ROWS_THREADS), NEIGHBOURS);
 }
 
-/* The kernels of an operation: of long rows, and of those which threads hold, if there are such.  PARTS is queued before
- * LONG, whose blocks it gives something of each piece. */
+/* The kernels of an operation: of long rows, and of those which threads hold, if there are such.  PARTS is queued
+ * before LONG, whose blocks it gives something of each piece. */
 enum { LONG, HELD, FEW, PARTS, KINDS };
 struct rows_kernels {
     const char *name[KINDS];

@@ -192,7 +192,12 @@ static bool keep_image(struct kernel *new, const struct kernel *k)
 struct kernel *kernel_new(const struct kernel *k)
 {
     const char *word = kernel_word(k->language);
-    if (!is_identifier(k->name, NAME_LENGTH))
+    enum { MOST = 4095 }; /* pointers that a launch can pass */
+    if (k->image && (k->nin > MOST || k->nout > MOST))
+        return mx_fail("[%s] expected at most %d inputs and as many outputs, got %d and %d", word, MOST, k->nin,
+                       k->nout),
+               NULL;
+    if (k->image ? !*k->name : !is_identifier(k->name, NAME_LENGTH)) /* of C++, where it is compiled */
         return mx_fail("[%s] expected the name of a kernel to be an identifier (at most %d letters, digits and "
                        "underscores), got \"%.200s\"",
                        word, NAME_LENGTH, k->name),
@@ -456,7 +461,10 @@ static void run_on_gpu(struct kernel *k, const struct kernel_launch *l, int n, c
 {
     mx *all = mx_malloc(((size_t)n + (size_t)l->nout) * sizeof *all);
     bool good = all;
-    for (int i = 0; good && i < n; i++) all[i] = x[i];
+    /* Compilers count on bools of 0 and 1. */
+    for (int i = 0; good && i < n; i++)
+        good = !is_nil(all[i] = x[i]->dtype == DT_bool_ && !k->image ? mx_not_equal(x[i], array_of_double(0, DT_bool_))
+                                                                     : x[i]);
     for (int i = 0; good && l->init && i < l->nout; i++, n++)
         good = !is_nil(all[n] = array_of_double(l->init_value, l->out[i].dtype));
     if (good)

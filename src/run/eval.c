@@ -774,7 +774,7 @@ int mx_async_eval(int n, const mx x[])
     struct given given = { 0 };
     if (evaluate_graph(n, x, false, &given))
         return 1;
-    for (int i = 0; i < given.n && !running; i++)
+    for (int i = 0; i < given.n && !running && !forbidden; i++)
         if (queue_hold_back(given.to[i]))
             return 1;
     return 0;

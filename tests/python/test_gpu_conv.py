@@ -138,3 +138,25 @@ def test_again(dtype):
     with mx.stream(mx.gpu):
         y = mx.conv2d(x, w)
         assert all(mx.array_equal(mx.conv2d(x, w), y).item() for _ in range(3))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_infinities_that_few_weights_meet(stride):
+    """Of one channel by itself: in the gradient of the others there are none."""
+    with mx.stream(mx.cpu):
+        x = mx.zeros((1, 7, 16)) + 1
+        x[0, 6] = float("inf")
+        w = mx.ones((16, 3, 1))
+        mx.eval(x, w)
+    here, there = (
+        np.array(mx.grad(lambda w: mx.conv1d(x, w, groups=16, stride=stride, stream=s).sum())(w))  # noqa: B023
+        for s in (mx.gpu, mx.cpu)
+    )
+    assert np.isfinite(there[:, :2]).all() and np.isinf(there[:, 2]).all()
+    np.testing.assert_array_equal(here, there)
+
+
+def test_a_stride_past_all_that_is_there():
+    with mx.stream(mx.gpu):
+        y = mx.conv1d(mx.ones((1, 16, 8)), mx.ones((8, 3, 1)), stride=1 << 30, groups=8)
+        assert y.tolist() == [[[3.0] * 8]]

@@ -263,8 +263,11 @@ class TestIn:
             assert x.__dlpack_device__() == (2, 0) and x.tolist() == o.a.tolist()
         with pytest.raises(ValueError, match="without mask"):
             mx.array(Other(a, mask=a))
-        with pytest.raises(TypeError, match="cannot convert elements of type '>f4'"):
-            mx.array(Other(a, typestr=">f4"))
+        for typestr in (">f4", "<f-32", "<f0"):
+            with pytest.raises(TypeError, match=f"cannot convert elements of type '{typestr}'"):
+                mx.array(Other(a, typestr=typestr))
+        with pytest.raises(ValueError, match="multiples of the size of an element"):
+            mx.array(Other(a, strides=(16, 6)))
 
 
 # ---- libraries, on a GPU

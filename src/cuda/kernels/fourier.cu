@@ -211,7 +211,7 @@ FN void put_folded(const struct fourier_call *a, struct place p, const z *row)
         bits += R == 8 ? 3 : R == 4 ? 2 : 1;                                 \
     }
 
-/* Rows of a power of two of at least 8 elements; a thread has those n / 8 apart. */
+/* Rows of a power of two, FOURIER_POWER elements at least; a thread has those n / 8 apart. */
 BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
 {
     SHARED_BYTES(bytes, FOURIER_BYTES);
@@ -242,8 +242,6 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
         BARRIER();
         EIGHT { v[e] = row[padded(p.me + e * a.team)]; }
     }
-    if (a.stages == 1)
-        p = place_of(&a, &a.out, a.in.across);
     if (a.out.how != FOURIER_FOLDED) {
         put(&a, p, p.me, FOURIER_EIGHT / 2, 0, v);
         put(&a, p, p.me + FOURIER_EIGHT / 2 * a.team, FOURIER_EIGHT / 2, 0, v + FOURIER_EIGHT / 2);
