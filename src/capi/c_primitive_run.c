@@ -80,7 +80,7 @@ int run_close(struct mlx_run_ *run, int status)
         if (!r->y[k]->buf && r->y[k]->size)
             mx_fail_as(MX_RUNTIME, "[%s] the rule of evaluation gave result %d no memory", run->name, k);
         else if (!r->y[k]->buf)
-            r->fresh(r, k);
+            r->fresh(r->of, k);
     for (int k = 0; k < r->nout && mx_failed(); k++) give_up(r, k);
     free(run->x);
     return mx_failed();
@@ -122,7 +122,7 @@ static mx run_operand(mlx_run run, size_t i)
 int mlx_run_alloc(mlx_run run, size_t k)
 {
     mx y = result(run, k);
-    if (!y || run->r->fresh(run->r, (int)k))
+    if (!y || run->r->fresh(run->r->of, (int)k))
         return 1;
     describe_array(&run->y[k], y, run->r);
     return 0;
@@ -138,7 +138,7 @@ int mlx_run_alloc_like(mlx_run run, size_t k, size_t i)
                    run->name, i, shape_of(y), k, shape_of(x));
         return 1;
     }
-    if (run->r->fresh(run->r, (int)k))
+    if (run->r->fresh(run->r->of, (int)k))
         return 1;
     if (!x->row) {
         memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
@@ -151,7 +151,7 @@ int mlx_run_alloc_like(mlx_run run, size_t k, size_t i)
 int mlx_run_alloc_over(mlx_run run, size_t k, size_t i)
 {
     mx y = result(run, k);
-    if (!y || !run_operand(run, i) || run->r->over(run->r, (int)k, (int)i))
+    if (!y || !run_operand(run, i) || run->r->over(run->r->of, (int)k, (int)i))
         return 1;
     describe_array(&run->y[k], y, run->r);
     return 0;

@@ -35,7 +35,7 @@ static int cpu_run(struct stream *s, struct entry *e)
 {
     const struct op *op = e->node->op;
     struct run r = run_of(s, e);
-    return plugin_of(op) ? run_plugin(&r, s, DEVICE_CPU) : runners[op->id](&r);
+    return plugin_of(op) ? run_plugin(&r, DEVICE_CPU, out_new, out_over) : runners[op->id](&r);
 }
 
 static int cpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])

@@ -39,9 +39,6 @@ binary_fn *binary_kernel(const struct node *n);
 select_fn *select_kernel(const struct node *n);
 int kernel_cost(const struct op *op); /* of an element, in elements moved */
 
-/* An operation registered at run time, by its rule for this kind of device, on the host. */
-int run_plugin(const struct run *r, struct stream *s, enum device_type on);
-
 /* One runner per op, NULL where the op has no CPU kernel; stamped by name from ops.def:
  * run_unary, run_binary for the element-wise rows and run_<name> for the others (cpu/backend.c). */
 run_fn run_unary, run_binary;

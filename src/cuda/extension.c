@@ -7,46 +7,15 @@
 #include "core/lock.h"
 #include "cuda/custom_kernel.h"
 #include "ops/plugin.h"
-#include "plan/result.h"
 #include "run/backend.h"
 
 /* ---- operations */
 
-struct gpu_plugin_run {
-    struct plugin_run plugin;
-    const struct run *r;
-};
-
-static int fresh(const struct plugin_run *p, int k) { return gpu_out_new(((const struct gpu_plugin_run *)p)->r, k); }
-
-static int over(const struct plugin_run *p, int k, int i)
-{
-    const struct run *r = ((const struct gpu_plugin_run *)p)->r;
-    mx x = r->x[i], y = r->y[k];
-    if (!result_fits_operand(r->node, r->keep, y, x) || !buffer_claim_on(x->buf, r->stream))
-        return gpu_out_new(r, k);
-    buffer_retain(x->buf);
-    result_in(y, x->buf);
-    return 0;
-}
+static int over(const struct run *r, int k, int i) { return gpu_out_in(r, k, i) ? 0 : gpu_out_new(r, k); }
 
 bool gpu_takes_plugin(const struct plugin *p) { return p->supports(p, DEVICE_GPU); }
 
-int gpu_run_plugin(const struct run *r)
-{
-    const struct plugin *p = plugin_of(r->node->op);
-    struct gpu_plugin_run g = { { .on = DEVICE_GPU,
-                                  .stream = r->stream,
-                                  .args = r->args,
-                                  .nin = r->nin,
-                                  .nout = r->nout,
-                                  .x = r->x,
-                                  .y = r->y,
-                                  .fresh = fresh,
-                                  .over = over },
-                                r };
-    return p->run(p, &g.plugin);
-}
+int gpu_run_plugin(const struct run *r) { return run_plugin(r, DEVICE_GPU, gpu_out_new, over); }
 
 /* ---- libraries of kernels */
 

@@ -126,6 +126,8 @@ run_fn *gpu_runner(const struct node *n);
 
 /* Row-major memory for y[k]. */
 static inline int gpu_out_new(const struct run *r, int k) { return result_new(r->stream, r->y[k]); }
+/* y[k] gets operand i's memory, if nobody else looks at that. */
+bool gpu_out_in(const struct run *r, int k, int i);
 /* y[k] becomes operand i with room to be changed: in its memory where nobody else looks at it, else a copy. */
 int gpu_out_from(const struct run *r, int k, int i);
 /* The address of an array's first element. */

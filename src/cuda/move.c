@@ -158,17 +158,23 @@ bool gpu_all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
     return true;
 }
 
-int gpu_out_from(const struct run *r, int k, int i)
+bool gpu_out_in(const struct run *r, int k, int i)
 {
     mx x = r->x[i], y = r->y[k];
+    if (!result_fits_operand(r->node, r->keep, y, x) || !buffer_claim_on(x->buf, r->stream))
+        return false;
+    buffer_retain(x->buf);
+    result_in(y, x->buf);
+    return true;
+}
+
+int gpu_out_from(const struct run *r, int k, int i)
+{
     bool again = false; /* what is read from must not change under the hand */
-    for (int j = 0; j < r->nin; j++) again |= j != i && r->x[j] == x;
-    if (!again && result_fits_operand(r->node, r->keep, y, x) && buffer_claim_on(x->buf, r->stream)) {
-        buffer_retain(x->buf);
-        result_in(y, x->buf);
+    for (int j = 0; j < r->nin; j++) again |= j != i && r->x[j] == r->x[i];
+    if (!again && gpu_out_in(r, k, i))
         return 0;
-    }
-    return gpu_out_new(r, k) || gpu_copy_to(r, gpu_address(r, y), x);
+    return gpu_out_new(r, k) || gpu_copy_to(r, gpu_address(r, r->y[k]), r->x[i]);
 }
 
 /* ---- operations that come to a copy */

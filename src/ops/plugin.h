@@ -12,6 +12,8 @@ struct plugin_args {
     struct object *state;
 };
 
+struct run; /* run/backend.h */
+
 /* An evaluation: operands that have data where the device reads it, results that have none yet. */
 struct plugin_run {
     enum device_type on;
@@ -20,8 +22,9 @@ struct plugin_run {
     int nin, nout;
     const mx *x, *y;
     /* The backend's: row-major memory for y[k]; the same over operand i, if it is not needed any more. */
-    int (*fresh)(const struct plugin_run *r, int k);
-    int (*over)(const struct plugin_run *r, int k, int i);
+    const struct run *of;
+    int (*fresh)(const struct run *of, int k);
+    int (*over)(const struct run *of, int k, int i);
 };
 
 struct plugin {

@@ -53,6 +53,11 @@ static inline struct run run_of(struct stream *s, struct entry *e)
     return (struct run){ s, n, n->args, n->nin, n->nout, n->in, entry_out(e), e->keep };
 }
 
+/* An operation registered at run time, by its rule for this kind of device, with the backend's ways to give results
+ * memory (ops/plugin.h). */
+int run_plugin(const struct run *r, enum device_type on, int (*fresh)(const struct run *r, int k),
+               int (*over)(const struct run *r, int k, int i));
+
 /* A stretch of a tape for one stream: wait, run in order, signal. */
 struct batch {
     struct stream *stream;

@@ -698,36 +698,26 @@ static int queue_run(struct stream *s, struct entry *e)
 
 /* ---- operations registered at run time: their rules run at once, with the device's memory open */
 
-static int fresh(const struct plugin_run *p, int k)
+static int fresh(const struct run *r, int k)
 {
-    if (result_new(p->stream, p->y[k]))
+    if (result_new(r->stream, r->y[k]))
         return 1;
-    open_pages(buffer_on(p->y[k]->buf, p->stream), p->y[k]->buf->bytes);
+    open_pages(buffer_on(r->y[k]->buf, r->stream), r->y[k]->buf->bytes);
     return 0;
 }
-static int over(const struct plugin_run *p, int k, int i) { return (void)i, fresh(p, k); }
+static int over(const struct run *r, int k, int i) { return (void)i, fresh(r, k); }
 
 static int run_plugin_here(struct stream *s, struct entry *e)
 {
-    const struct node *n = e->node;
-    const struct plugin *p = plugin_of(n->op);
-    struct plugin_run r = { .on = DEVICE_GPU,
-                            .stream = s,
-                            .args = n->args,
-                            .nin = n->nin,
-                            .nout = n->nout,
-                            .x = n->in,
-                            .y = entry_out(e),
-                            .fresh = fresh,
-                            .over = over };
+    const struct run r = run_of(s, e);
     wait_for(s, mark(s));
     pthread_mutex_lock(&door);
-    for (int i = 0; i < n->nin; i++) open_pages(buffer_on(n->in[i]->buf, s), n->in[i]->buf->bytes);
+    for (int i = 0; i < r.nin; i++) open_pages(buffer_on(r.x[i]->buf, s), r.x[i]->buf->bytes);
     open_here = true;
-    int failed = p->run(p, &r);
+    int failed = run_plugin(&r, DEVICE_GPU, fresh, over);
     open_here = false;
-    for (int i = 0; i < n->nin; i++) close_pages(buffer_on(n->in[i]->buf, s), n->in[i]->buf->bytes);
-    for (int k = 0; k < n->nout; k++)
+    for (int i = 0; i < r.nin; i++) close_pages(buffer_on(r.x[i]->buf, s), r.x[i]->buf->bytes);
+    for (int k = 0; k < r.nout; k++)
         if (r.y[k]->buf)
             close_pages(buffer_on(r.y[k]->buf, s), r.y[k]->buf->bytes);
     pthread_mutex_unlock(&door);
