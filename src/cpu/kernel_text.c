@@ -3,13 +3,11 @@
  * The body becomes a function of one point of the grid, inlined into the loop over the points, so that a
  * return in it ends a point and the compiler can make vectors of neighbouring points.  What the program
  * adds is named __mlx_*, which a kernel cannot use. */
-#define _GNU_SOURCE
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/cpu_kernel.h"
+#include "ops/kernel_writer.h"
 
 #define TEXT_(...) #__VA_ARGS__
 #define TEXT(...) TEXT_(__VA_ARGS__)
@@ -153,45 +151,14 @@ static const char elements[] =
 
 /* ---- writing */
 
-struct text_writer {
-    FILE *f;
-    const struct kernel *k;
-    const enum dtype *types;
-    int lines; /* ended, for #line */
-    bool failed;
-};
-
-static void put_line(struct text_writer *w, const char *fmt, ...) MX_PRINTF(2, 3);
-static void put_line(struct text_writer *w, const char *fmt, ...)
+static void check_free(struct kernel_writer *w, const char *name)
 {
-    char *line;
-    va_list args;
-    va_start(args, fmt);
-    if (vasprintf(&line, fmt, args) >= 0) {
-        for (const char *s = line; *s; s++) w->lines += *s == '\n';
-        fputs(line, w->f);
-        free(line);
-    } else {
-        w->failed = true;
-    }
-    va_end(args);
-}
-
-/* Text of the user's, whose lines are numbered as theirs.  Two ends of a line, lest the first is escaped. */
-static void put_theirs(struct text_writer *w, const char *what, const char *text)
-{
-    put_line(w, "#line 1 \"<%s %s>\"\n", w->k->name, what);
-    put_line(w, "%s\n\n", text);
-    put_line(w, "#line %d \"<%s, generated>\"\n", w->lines + 2, w->k->name);
-}
-
-static void check_free(struct text_writer *w, const char *name)
-{
-    put_line(w, "#ifdef %s\n#error the name %s of the kernel %s is that of a macro\n#endif\n", name, name, w->k->name);
+    kernel_put(w, "#ifdef %s\n#error the name %s of the kernel %s is that of a macro\n#endif\n", name, name,
+               w->k->name);
 }
 
 /* For each parameter of the body: its declaration, or the value that is passed for it. */
-static void write_parameters(struct text_writer *w, bool declare)
+static void write_parameters(struct kernel_writer *w, const enum dtype types[], bool declare)
 {
     static const struct {
         const char *suffix, *type, *value;
@@ -203,28 +170,28 @@ static void write_parameters(struct text_writer *w, bool declare)
     const struct kernel *k = w->k;
     for (int i = 0; i < k->nin + k->nout; i++) {
         bool input = i < k->nin;
-        const char *type = dtype_name(w->types[i]), *name = k->names[i];
+        const char *type = dtype_name(types[i]), *name = k->names[i];
         if (!declare)
-            put_line(w, ", %s", name);
+            kernel_put(w, ", %s", name);
         else if (input)
-            put_line(w, ",\n    const %s *restrict %s", type, name);
+            kernel_put(w, ",\n    const %s *restrict %s", type, name);
         else if (k->atomic)
-            put_line(w, ",\n    _Atomic %s *%s", type, name);
+            kernel_put(w, ",\n    _Atomic %s *%s", type, name);
         else
-            put_line(w, ",\n    %s *restrict %s", type, name);
+            kernel_put(w, ",\n    %s *restrict %s", type, name);
         for (size_t j = 0; input && j < sizeof facts / sizeof *facts; j++) {
             if (!kernel_says(k, name, facts[j].suffix, true))
                 continue;
             if (declare)
-                put_line(w, ",\n    %s%s%s", facts[j].type, name, facts[j].suffix);
+                kernel_put(w, ",\n    %s%s%s", facts[j].type, name, facts[j].suffix);
             else
-                put_line(w, ", __mlx_c->%s[%d]", facts[j].value, i);
+                kernel_put(w, ", __mlx_c->%s[%d]", facts[j].value, i);
         }
     }
 }
 
 /* What the body knows of its place besides its parameters, where it asks. */
-static void put_places(struct text_writer *w)
+static void put_places(struct kernel_writer *w)
 {
     static const struct {
         const char *name, *declaration;
@@ -244,68 +211,62 @@ static void put_places(struct text_writer *w)
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (kernel_says(w->k, all[i].name, "", true))
-            put_line(w, "    %s;\n", all[i].declaration);
+            kernel_put(w, "    %s;\n", all[i].declaration);
 }
 
 /* That a counter is of the type of positions, and small enough for any, is what lets compilers see that
  * neighbouring points have neighbouring elements, however a body computes its index from x. */
-static void write_entry(struct text_writer *w)
+static void write_entry(struct kernel_writer *w, const enum dtype types[])
 {
     const struct kernel *k = w->k;
-    put_line(w,
-             "__attribute__((visibility(\"default\")))\n"
-             "void " KERNEL_ENTRY "%s(const struct __mlx_call *__mlx_c, int64_t __mlx_begin, int64_t __mlx_end)\n{\n",
-             k->name);
+    kernel_put(w,
+               "__attribute__((visibility(\"default\")))\n"
+               "void " KERNEL_ENTRY "%s(const struct __mlx_call *__mlx_c, int64_t __mlx_begin, int64_t __mlx_end)\n{\n",
+               k->name);
     for (int i = 0; i < k->nin; i++)
-        put_line(w, "    const %s *restrict %s = __mlx_c->in[%d];\n", dtype_name(w->types[i]), k->names[i], i);
+        kernel_put(w, "    const %s *restrict %s = __mlx_c->in[%d];\n", dtype_name(types[i]), k->names[i], i);
     for (int i = 0; i < k->nout; i++)
-        put_line(w, "    %s%s *%s%s = __mlx_c->out[%d];\n", k->atomic ? "_Atomic " : "",
-                 dtype_name(w->types[k->nin + i]), k->atomic ? "" : "restrict ", k->names[k->nin + i], i);
-    put_line(w,
-             "    const uint3 __mlx_grid = { __mlx_c->grid[0], __mlx_c->grid[1], __mlx_c->grid[2] };\n"
-             "    const uint3 __mlx_group = { __mlx_c->group[0], __mlx_c->group[1], __mlx_c->group[2] };\n"
-             "    while (__mlx_begin < __mlx_end) {\n"
-             "        int64_t __mlx_row = __mlx_begin / __mlx_grid.x, __mlx_x = __mlx_begin %% __mlx_grid.x;\n"
-             "        int64_t __mlx_left = __mlx_grid.x - __mlx_x, __mlx_n = __mlx_end - __mlx_begin;\n"
-             "        if (__mlx_n > __mlx_left) __mlx_n = __mlx_left;\n"
-             "        uint __mlx_y = (uint)(__mlx_row %% __mlx_grid.y), __mlx_z = (uint)(__mlx_row / __mlx_grid.y);\n"
-             "        uint __mlx_stop = (uint)(__mlx_x + __mlx_n);\n"
-             "        if (__mlx_stop > INT32_MAX) __builtin_unreachable();\n"
-             "        for (uint __mlx_i = (uint)__mlx_x; __mlx_i < __mlx_stop; __mlx_i++)\n"
-             "            __mlx_body((uint3){ __mlx_i, __mlx_y, __mlx_z }, __mlx_grid, __mlx_group");
-    write_parameters(w, false);
-    put_line(w, ");\n        __mlx_begin += __mlx_n;\n    }\n}\n");
+        kernel_put(w, "    %s%s *%s%s = __mlx_c->out[%d];\n", k->atomic ? "_Atomic " : "",
+                   dtype_name(types[k->nin + i]), k->atomic ? "" : "restrict ", k->names[k->nin + i], i);
+    kernel_put(w,
+               "    const uint3 __mlx_grid = { __mlx_c->grid[0], __mlx_c->grid[1], __mlx_c->grid[2] };\n"
+               "    const uint3 __mlx_group = { __mlx_c->group[0], __mlx_c->group[1], __mlx_c->group[2] };\n"
+               "    while (__mlx_begin < __mlx_end) {\n"
+               "        int64_t __mlx_row = __mlx_begin / __mlx_grid.x, __mlx_x = __mlx_begin %% __mlx_grid.x;\n"
+               "        int64_t __mlx_left = __mlx_grid.x - __mlx_x, __mlx_n = __mlx_end - __mlx_begin;\n"
+               "        if (__mlx_n > __mlx_left) __mlx_n = __mlx_left;\n"
+               "        uint __mlx_y = (uint)(__mlx_row %% __mlx_grid.y), __mlx_z = (uint)(__mlx_row / __mlx_grid.y);\n"
+               "        uint __mlx_stop = (uint)(__mlx_x + __mlx_n);\n"
+               "        if (__mlx_stop > INT32_MAX) __builtin_unreachable();\n"
+               "        for (uint __mlx_i = (uint)__mlx_x; __mlx_i < __mlx_stop; __mlx_i++)\n"
+               "            __mlx_body((uint3){ __mlx_i, __mlx_y, __mlx_z }, __mlx_grid, __mlx_group");
+    write_parameters(w, types, false);
+    kernel_put(w, ");\n        __mlx_begin += __mlx_n;\n    }\n}\n");
 }
 
 char *kernel_text(const struct kernel *k, const char *template, const enum dtype types[])
 {
-    char *text = NULL;
-    size_t n = 0;
-    struct text_writer w = { open_memstream(&text, &n), k, types, 0, false };
-    if (!w.f)
-        return mx_fail_memory(sizeof prelude + sizeof halves + sizeof elements), NULL;
-    put_line(&w, "%s%s%s", prelude, halves, elements);
+    struct kernel_writer w;
+    if (kernel_writer_open(&w, k))
+        return NULL;
+    kernel_put(&w, "%s%s%s", prelude, halves, elements);
     /* A template's macro is told from one of the library's before it is defined. */
     for (const char *line = template; *line; line = strchr(line, '\n') + 1) {
         char name[512];
         if (sscanf(line, "#define %511s", name) == 1)
             check_free(&w, name);
-        put_line(&w, "%.*s\n", (int)(strchr(line, '\n') - line), line);
+        kernel_put(&w, "%.*s\n", (int)(strchr(line, '\n') - line), line);
     }
     if (*k->header)
-        put_theirs(&w, "header", k->header);
+        kernel_put_theirs(&w, "header", k->header);
     for (int i = 0; i < k->nin + k->nout; i++) check_free(&w, k->names[i]);
-    put_line(&w, "__MLX_INLINE void __mlx_body(const uint3 __mlx_at, const uint3 __mlx_grid, const uint3 __mlx_group");
-    write_parameters(&w, true);
-    put_line(&w, ")\n{\n");
+    kernel_put(&w,
+               "__MLX_INLINE void __mlx_body(const uint3 __mlx_at, const uint3 __mlx_grid, const uint3 __mlx_group");
+    write_parameters(&w, types, true);
+    kernel_put(&w, ")\n{\n");
     put_places(&w);
-    put_theirs(&w, "source", k->source);
-    put_line(&w, "}\n\n");
-    write_entry(&w);
-    bool bad = ferror(w.f) || w.failed;
-    if (fclose(w.f) || bad || !text) {
-        free(text);
-        return mx_fail_memory(n), NULL;
-    }
-    return text;
+    kernel_put_theirs(&w, "source", k->source);
+    kernel_put(&w, "}\n\n");
+    write_entry(&w, types);
+    return kernel_writer_close(&w);
 }

@@ -3,13 +3,10 @@
  * The body becomes that of a function with a parameter for each input and output, in a block of its own.  Dtypes have
  * their names as types; NVRTC comes without headers, so what most kernels need of CUDA's is here, under the same names,
  * for those that include nothing and for machines without CUDA's.  What the program adds is named __mlx_*. */
-#define _GNU_SOURCE /* vasprintf */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/custom_kernel.h"
+#include "ops/kernel_writer.h"
 
 /* ---- for CUDA's headers */
 
@@ -286,37 +283,6 @@ static const char prelude[] =
     "    return at;\n"
     "}\n";
 
-struct text_writer {
-    FILE *f;
-    const struct kernel *k;
-    int lines; /* ended, for #line */
-    bool failed;
-};
-
-static void put_line(struct text_writer *w, const char *fmt, ...) MX_PRINTF(2, 3);
-static void put_line(struct text_writer *w, const char *fmt, ...)
-{
-    char *line;
-    va_list args;
-    va_start(args, fmt);
-    if (vasprintf(&line, fmt, args) >= 0) {
-        for (const char *s = line; *s; s++) w->lines += *s == '\n';
-        fputs(line, w->f);
-        free(line);
-    } else {
-        w->failed = true;
-    }
-    va_end(args);
-}
-
-/* Text of the user's, whose lines are numbered as theirs.  Two ends of a line, lest the first is escaped. */
-static void put_theirs(struct text_writer *w, const char *what, const char *text)
-{
-    put_line(w, "#line 1 \"<%s %s>\"\n", w->k->name, what);
-    put_line(w, "%s\n\n", text);
-    put_line(w, "#line %d \"<%s, generated>\"\n", w->lines + 2, w->k->name);
-}
-
 static const char *const fact_words[FACTS] = { "_shape", "_strides", "_ndim" };
 
 bool custom_asks(const struct kernel *k, int input, enum custom_fact fact)
@@ -325,50 +291,43 @@ bool custom_asks(const struct kernel *k, int input, enum custom_fact fact)
 }
 
 /* A parameter a line. */
-static void put_parameters(struct text_writer *w, const enum dtype types[], int dims)
+static void put_parameters(struct kernel_writer *w, const enum dtype types[], int dims)
 {
     const struct kernel *k = w->k;
     for (int i = 0; i < k->nin + k->nout; i++) {
         bool input = i < k->nin;
-        put_line(w, "%s\n    %s%s *__restrict__ %s", i ? "," : "", input ? "const " : "", dtype_name(types[i]),
-                 k->names[i]);
+        kernel_put(w, "%s\n    %s%s *__restrict__ %s", i ? "," : "", input ? "const " : "", dtype_name(types[i]),
+                   k->names[i]);
         if (input && custom_asks(k, i, FACT_SHAPE))
-            put_line(w, ",\n    __MLX_SHAPE(%d) __mlx_%s_shape", dims, k->names[i]);
+            kernel_put(w, ",\n    __MLX_SHAPE(%d) __mlx_%s_shape", dims, k->names[i]);
         if (input && custom_asks(k, i, FACT_STRIDES))
-            put_line(w, ",\n    __MLX_STRIDES(%d) __mlx_%s_strides", dims, k->names[i]);
+            kernel_put(w, ",\n    __MLX_STRIDES(%d) __mlx_%s_strides", dims, k->names[i]);
         if (input && custom_asks(k, i, FACT_NDIM))
-            put_line(w, ",\n    const int %s_ndim", k->names[i]);
+            kernel_put(w, ",\n    const int %s_ndim", k->names[i]);
     }
 }
 
 char *custom_text(const struct kernel *k, const char *template, const enum dtype types[], int dims)
 {
-    char *text = NULL;
-    size_t n = 0;
-    struct text_writer w = { open_memstream(&text, &n), k, 0, false };
-    if (!w.f)
-        return mx_fail_memory(sizeof prelude), NULL;
-    put_line(&w, "%s\n/* ---- the kernel */\n\n", prelude);
+    struct kernel_writer w;
+    if (kernel_writer_open(&w, k))
+        return NULL;
+    kernel_put(&w, "%s\n/* ---- the kernel */\n\n", prelude);
     if (*k->header)
-        put_theirs(&w, "header", k->header);
-    put_line(&w, "extern \"C\" __global__ void " CUSTOM_ENTRY "%s(", k->name);
+        kernel_put_theirs(&w, "header", k->header);
+    kernel_put(&w, "extern \"C\" __global__ void " CUSTOM_ENTRY "%s(", k->name);
     put_parameters(&w, types, dims);
-    put_line(&w, ")\n{\n");
+    kernel_put(&w, ")\n{\n");
     for (int i = 0; i < k->nin; i++) {
         if (custom_asks(k, i, FACT_SHAPE))
-            put_line(&w, "    __MLX_VIEW(int, %s_shape);\n", k->names[i]);
+            kernel_put(&w, "    __MLX_VIEW(int, %s_shape);\n", k->names[i]);
         if (custom_asks(k, i, FACT_STRIDES))
-            put_line(&w, "    __MLX_VIEW(int64_t, %s_strides);\n", k->names[i]);
+            kernel_put(&w, "    __MLX_VIEW(int64_t, %s_strides);\n", k->names[i]);
     }
     for (const char *line = template; *line; line = strchr(line, '\n') + 1)
-        put_line(&w, "    %.*s\n", (int)(strchr(line, '\n') - line), line);
-    put_line(&w, "    {\n");
-    put_theirs(&w, "source", k->source);
-    put_line(&w, "    }\n}\n");
-    bool bad = ferror(w.f) || w.failed;
-    if (fclose(w.f) || bad || !text) {
-        free(text);
-        return mx_fail_memory(n), NULL;
-    }
-    return text;
+        kernel_put(&w, "    %.*s\n", (int)(strchr(line, '\n') - line), line);
+    kernel_put(&w, "    {\n");
+    kernel_put_theirs(&w, "source", k->source);
+    kernel_put(&w, "    }\n}\n");
+    return kernel_writer_close(&w);
 }
