@@ -14,8 +14,6 @@ struct operands {
     mx_own hold[OPERANDS];
 };
 
-static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
-
 /* What the call knows of operand x, whose last `axes` axes are the heads and what is in them. */
 static void describe_operand(const struct run *r, struct attention_operand *o, mx x, int axes)
 {
@@ -132,8 +130,9 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
 {
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
+    static struct gpu_known warps[DT_COUNT];
     struct cut cut = { NULL };
-    if (is_half(t) && gpu_has(g, "attention", "attention_warps_64", t))
+    if (dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t))
         cut = cut_warps(c, t);
     return cut.name ? cut : cut_numbers(c, t);
 }

@@ -104,21 +104,11 @@ static bool take_phases(struct conv_call *c, const struct conv_plan *p, int64_t 
 
 enum kernel { SMALL, LARGE, DIRECT, WEIGHT_SMALL, WEIGHT_LARGE, WEIGHT_DIRECT, MERGE, KERNELS };
 
-static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
-
-/* What partial sums take. */
-static size_t sum_size(enum dtype t) { return t == DT_float64 ? sizeof(double) : sizeof(float); }
-
 /* Those of half types only where warps multiply matrices. */
 static bool has_large_tiles(struct gpu *g, enum dtype t)
 {
-    static _Atomic signed char has[MAX_GPUS]; /* 1: yes, -1: no */
-    if (!is_half(t))
-        return t == DT_float32;
-    signed char known = atomic_load_explicit(&has[g->number], memory_order_relaxed);
-    if (!known)
-        atomic_store(&has[g->number], known = gpu_has(g, "conv", "conv_large", t) ? 1 : -1);
-    return known > 0;
+    static struct gpu_known slots[DT_COUNT];
+    return dtype_is_half(t) ? gpu_has(g, &slots[t], "conv", "conv_large", t) : t == DT_float32;
 }
 
 /* `count` products of so many rows and columns: tiles as large as there are enough of, and of what is summed up,
@@ -129,7 +119,7 @@ static enum kernel cut_tiles(struct conv_call *c, struct gpu *g, enum dtype t, i
     enum { MANY = 128, LEAST_PIECE = 256, ROOM = 256 << 20 };
     int64_t large = ceil_div(rows, PRODUCT_LARGE) * ceil_div(columns, PRODUCT_LARGE) * count;
     int64_t most = may_cut ? greatest(depth / LEAST_PIECE, 1) : 1;
-    most = least(most, greatest(ROOM / (c->size * (int64_t)sum_size(t)), 1));
+    most = least(most, greatest(ROOM / (c->size * (int64_t)gpu_sum_size(t)), 1));
     bool is_large = has_large_tiles(g, t) && least(rows, columns) > PRODUCT_SMALL && large * most >= MANY;
     int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     c->down = (int32_t)ceil_div(rows, tile);
@@ -230,12 +220,12 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
     if (of_weights && product3(l.taps) == 0)
         return 0; /* the zeros that were made */
     enum kernel k = cut(r, c, &l, of_weights, whole);
-    int threads = c->direct ? CONV_THREADS : is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    int threads = c->direct ? CONV_THREADS : dtype_is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     void *kernel = kernel_of(r, k);
     struct buffer *b = NULL;
     int failed = !kernel;
     if (!failed && c->pieces > 1) {
-        failed = !(b = buffer_new_on(r->stream, (size_t)(c->size * c->pieces) * sum_size(t)));
+        failed = !(b = buffer_new_on(r->stream, (size_t)(c->size * c->pieces) * gpu_sum_size(t)));
         c->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     int64_t blocks = (int64_t)c->down * c->across * c->pieces * c->groups * l.count;
@@ -301,7 +291,7 @@ static int too_wide(const struct run *r)
 static bool is_direct(const struct conv_plan *p, enum dtype t)
 {
     int64_t positions = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out;
-    return p->in * p->out <= (p->groups == 1 ? 4 : is_half(t) ? 16 : 256) && p->taps <= positions * p->groups;
+    return p->in * p->out <= (p->groups == 1 ? 4 : dtype_is_half(t) ? 16 : 256) && p->taps <= positions * p->groups;
 }
 
 /* The weights with output channels side by side: taps, input channels, those. */

@@ -15,37 +15,33 @@
 
 struct module {
     struct module *next;
-    int gpu, shared_memory; /* which functions are set to have: those of another size are others */
+    int gpu, variant;
     void *it;
     size_t size;
-    char image[];
+    char key[];
 };
 LOCK(lock, LOCK_LEAF); /* of the list, which only grows */
 static struct module *modules;
 
-static void *find_module(int gpu, int shared_memory, const void *image, size_t size)
+void *custom_module(int gpu, int variant, const void *key, size_t size)
 {
     lock_take(&lock);
     const struct module *m = modules;
-    while (m &&
-           (m->gpu != gpu || m->shared_memory != shared_memory || m->size != size || memcmp(m->image, image, size)))
-        m = m->next;
+    while (m && (m->gpu != gpu || m->variant != variant || m->size != size || memcmp(m->key, key, size))) m = m->next;
     lock_give(&lock);
     return m ? m->it : NULL;
 }
 
-/* Two threads may both load it; either serves.  NULL after mx_fail. */
-static void *load_module(int gpu, const struct kernel *k, const void *image, size_t size)
+void *custom_module_new(int gpu, int variant, const void *key, size_t size, const void *image, int *error)
 {
     struct module *new = mx_malloc(sizeof *new + size);
+    *error = 0;
     if (!new)
         return NULL;
-    *new = (struct module){ .gpu = gpu, .shared_memory = k->shared_memory, .size = size };
-    memcpy(new->image, image, size);
-    int e = cu.module_load(&new->it, image);
-    if (e) {
-        mx_fail_as(MX_RUNTIME, "[%s] the driver cannot load %s: %s", kernel_word(k->language), k->name,
-                   cuda_error_text(e));
+    *new = (struct module){ .gpu = gpu, .variant = variant, .size = size };
+    memcpy(new->key, key, size);
+    *error = cu.module_load(&new->it, image);
+    if (*error) {
         free(new);
         return NULL;
     }
@@ -60,13 +56,17 @@ static void *load_module(int gpu, const struct kernel *k, const void *image, siz
 static void *load_custom(const struct gpu *g, const struct kernel *k, const void *image, size_t size,
                          const char *function)
 {
-    void *f = NULL, *module = find_module(g->number, k->shared_memory, image, size);
+    /* How much shared memory they may have is set on functions: those of another size are others. */
+    const int variant = k->shared_memory;
+    const char *word = kernel_word(k->language);
+    void *f = NULL, *module = custom_module(g->number, variant, image, size);
+    int e = 0;
     if (!module)
-        module = load_module(g->number, k, image, size);
-    int e = module ? cu.module_function(&f, module, function) : 0;
+        module = custom_module_new(g->number, variant, image, size, image, &e);
     if (e)
-        mx_fail_as(MX_RUNTIME, "[%s] expected an image with the kernel %s: %s", kernel_word(k->language), function,
-                   cuda_error_text(e));
+        mx_fail_as(MX_RUNTIME, "[%s] the driver cannot load %s: %s", word, k->name, cuda_error_text(e));
+    else if (module && (e = cu.module_function(&f, module, function)))
+        mx_fail_as(MX_RUNTIME, "[%s] expected an image with the kernel %s: %s", word, function, cuda_error_text(e));
     return e ? NULL : f;
 }
 

@@ -26,6 +26,12 @@ extern const int custom_n_headers, custom_of_cuda;
  * says on stdout where it is. */
 char *custom_image(const struct gpu *g, const char *op, const char *name, const char *text, bool cuda_headers,
                    bool verbose, size_t *size);
+/* Modules that stay loaded while the process lives, by a key: the bytes of an image, or the name of a library, which is
+ * another `variant`. */
+enum { CUSTOM_LIBRARY = -1 };
+void *custom_module(int gpu, int variant, const void *key, size_t size);
+/* Two threads may both load one; either serves.  NULL with the driver's error, or after mx_fail with 0. */
+void *custom_module_new(int gpu, int variant, const void *key, size_t size, const void *image, int *error);
 /* Queues it.  What the driver refuses is an error, and no reason to give the device up. */
 int custom_launch(struct stream *s, const char *op, const char *name, void *f, const unsigned blocks[3],
                   const unsigned threads[3], int shared_memory, void *args[]);

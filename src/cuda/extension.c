@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lock.h"
 #include "cuda/custom_kernel.h"
 #include "ops/plugin.h"
 #include "run/backend.h"
@@ -19,25 +18,6 @@ int gpu_run_plugin(const struct run *r) { return run_plugin(r, DEVICE_GPU, gpu_o
 
 /* ---- libraries of kernels */
 
-/* One on one device, loaded while the process lives. */
-struct loaded {
-    struct loaded *next;
-    int gpu;
-    void *module;
-    char name[];
-};
-LOCK(lock, LOCK_LEAF); /* of the list, which only grows */
-static struct loaded *first;
-
-static void *find_loaded(const char *name, int gpu)
-{
-    lock_take(&lock);
-    const struct loaded *l = first;
-    while (l && (l->gpu != gpu || strcmp(l->name, name))) l = l->next;
-    lock_give(&lock);
-    return l ? l->module : NULL;
-}
-
 /* The text of a source, whose lines are named after it. */
 static char *named_source(const struct launch *l)
 {
@@ -48,39 +28,30 @@ static char *named_source(const struct launch *l)
     return text;
 }
 
-/* Two threads may both load it; either serves.  NULL after mx_fail. */
+/* NULL after mx_fail. */
 static void *load_library(const struct gpu *g, const struct launch *l)
 {
     char *text = l->is_source ? named_source(l) : NULL, *image = NULL;
-    struct loaded *new = mx_malloc(sizeof *new + strlen(l->library) + 1);
     size_t size;
     if (text)
         image = custom_image(g, "launch", l->library, text, strstr(text, "include"), false, &size);
     void *module = NULL;
-    if (new && (image || !l->is_source)) {
-        int e = cu.module_load(&module, image ? image : l->code);
-        if (e)
-            mx_fail_as(MX_RUNTIME, "[launch] the driver cannot load the library '%s' for sm_%d%d: %s", l->library,
-                       g->major, g->minor, cuda_error_text(e));
-        module = e ? NULL : module;
-    }
+    int e = 0;
+    if (image || !l->is_source)
+        module =
+            custom_module_new(g->number, CUSTOM_LIBRARY, l->library, strlen(l->library), image ? image : l->code, &e);
+    if (e)
+        mx_fail_as(MX_RUNTIME, "[launch] the driver cannot load the library '%s' for sm_%d%d: %s", l->library, g->major,
+                   g->minor, cuda_error_text(e));
     free(image);
     free(text);
-    if (!module)
-        return free(new), NULL;
-    *new = (struct loaded){ .gpu = g->number, .module = module };
-    strcpy(new->name, l->library);
-    lock_take(&lock);
-    new->next = first;
-    first = new;
-    lock_give(&lock);
     return module;
 }
 
 int gpu_launch_library(struct stream *s, const struct launch *l)
 {
     struct gpu *g = gpu_use(s->device.index);
-    void *module = g ? find_loaded(l->library, g->number) : NULL, *f = NULL;
+    void *module = g ? custom_module(g->number, CUSTOM_LIBRARY, l->library, strlen(l->library)) : NULL, *f = NULL;
     if (g && !module)
         module = load_library(g, l);
     if (!module)

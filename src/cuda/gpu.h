@@ -83,6 +83,8 @@ void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const 
 void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *module, const char *kernel, size_t size);
 /* How many neighbouring elements a thread reads at once (kernels/lanes.h). */
 static inline int gpu_lanes(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
+/* What a partial sum of products takes, by the type of the numbers. */
+static inline size_t gpu_sum_size(enum dtype t) { return dtype_size(t) <= 4 ? 4 : 8; }
 /* The least power of two that is not below n, `most`, itself one, at most. */
 static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
 {
@@ -90,9 +92,13 @@ static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
     while (p < n && p < most) p *= 2;
     return p;
 }
+struct gpu_known {
+    _Atomic signed char on[MAX_GPUS]; /* 1: yes, -1: no, 0: it was not asked yet */
+};
 /* Is there such a kernel among those of a type?  What needs instructions that came later is not in text for earlier
- * devices, which is what a later one may have to run. */
-bool gpu_has(struct gpu *g, const char *module, const char *kernel, enum dtype t);
+ * devices, which is what a later one may have to run.  Asked once on
+ * each device. */
+bool gpu_has(struct gpu *g, struct gpu_known *slot, const char *module, const char *kernel, enum dtype t);
 /* May products of float32 leave out bits (MLX_ENABLE_TF32=1)? */
 bool gpu_tf32(void);
 /* Queues blocks x threads of it; args points at the arguments. */

@@ -92,11 +92,15 @@ static struct kernel_name kernel_name(const char *module, const char *kernel, co
     return n;
 }
 
-bool gpu_has(struct gpu *g, const char *module, const char *kernel, enum dtype t)
+bool gpu_has(struct gpu *g, struct gpu_known *slot, const char *module, const char *kernel, enum dtype t)
 {
-    struct kernel_name n = kernel_name(module, kernel, suffix[t]);
-    void *m = module_of(g, n.module), *f = NULL;
-    return m && !cu.module_function(&f, m, n.kernel);
+    signed char known = atomic_load_explicit(&slot->on[g->number], memory_order_relaxed);
+    if (!known) {
+        struct kernel_name n = kernel_name(module, kernel, suffix[t]);
+        void *m = module_of(g, n.module), *f = NULL;
+        atomic_store(&slot->on[g->number], known = m && !cu.module_function(&f, m, n.kernel) ? 1 : -1);
+    }
+    return known > 0;
 }
 
 static void *find_kernel(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, const char *end)

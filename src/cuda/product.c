@@ -33,11 +33,6 @@ bool gpu_tf32(void)
     return is;
 }
 
-static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
-
-/* The largest sum of elements of any size: what partial sums take. */
-static size_t sum_size(enum dtype t) { return dtype_size(t) <= 4 ? 4 : 8; }
-
 /* One of the two operands: from line to line, and along k. */
 static struct product_operand product_operand_of(const struct run *r, const struct product_plan *p, mx x, int which)
 {
@@ -69,7 +64,7 @@ static void cut_depth(struct product_args *a, int64_t least_piece, int64_t enoug
     a->pieces = a->k ? ceil_div(a->k, a->piece) : 1;
 }
 
-static bool has_large_tiles(enum dtype t) { return t == DT_float32 || is_half(t); }
+static bool has_large_tiles(enum dtype t) { return t == DT_float32 || dtype_is_half(t); }
 
 /* Of rows in groups: tiles that most groups fill. */
 static enum kernel cut_groups(struct product_args *a, enum dtype t)
@@ -143,11 +138,8 @@ static enum kernel cut_elements(struct product_args *a)
 
 static bool has_tf32(struct gpu *g)
 {
-    static _Atomic signed char has[MAX_GPUS]; /* 1: yes, -1: no */
-    signed char known = atomic_load_explicit(&has[g->number], memory_order_relaxed);
-    if (!known)
-        atomic_store(&has[g->number], known = gpu_has(g, "product", "product_large_tf32", DT_float32) ? 1 : -1);
-    return known > 0;
+    static struct gpu_known slot;
+    return gpu_has(g, &slot, "product", "product_large_tf32", DT_float32);
 }
 
 static int launch_product(const struct run *r, enum dtype t, struct product_args *a)
@@ -164,7 +156,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     if (is_vector && a->n > 1)
         swap_operands(a);
     enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(a, t);
-    int threads = is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
     a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
     if (t == DT_float32 && k <= LARGE && gpu_tf32() && has_tf32(g))
@@ -174,7 +166,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     struct buffer *b = NULL;
     int failed = !kernel;
     if (!failed && a->pieces > 1) {
-        failed = !(b = buffer_new_on(r->stream, (size_t)(sums * a->pieces) * sum_size(t)));
+        failed = !(b = buffer_new_on(r->stream, (size_t)(sums * a->pieces) * gpu_sum_size(t)));
         a->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     if (!failed)
