@@ -65,6 +65,14 @@ int mlx_clear_streams(void)
 
 uintptr_t mlx_array_id(const mlx_array arr) { return (uintptr_t)(void *)capi_opt(arr); }
 
+/* Has each element a place of its own? */
+static bool is_spread(mx x)
+{
+    bool is = true;
+    for (int i = 0; i < x->ndim; i++) is &= x->shape[i] <= 1 || x->strides[i] != 0;
+    return is;
+}
+
 int mlx_array_is_writable(bool *res, const mlx_array arr)
 {
     if (!capi_out(res))
@@ -72,10 +80,8 @@ int mlx_array_is_writable(bool *res, const mlx_array arr)
     mx_own hold = { NULL };
     mx x = capi_elements(arr, &hold);
     if (x)
-        *res = x->buf->writable && !atomic_load(&x->buf->lent_on); /* else the device's bytes count */
-    for (int i = 0; x && i < x->ndim; i++)
-        if (x->shape[i] > 1 && x->strides[i] == 0)
-            *res = false;
+        /* Where the bytes are lent on a device, those there count. */
+        *res = x->buf->writable && !atomic_load(&x->buf->lent_on) && is_spread(x);
     mx_drop(&hold);
     return !x;
 }
@@ -107,9 +113,8 @@ int mlx_array_device(int *gpu, const mlx_array arr)
     mx x = capi_array(__func__, "arr", arr);
     capi_hold(&hold, x);
     int failed = is_nil(x) || mx_eval(1, &x);
-    const struct side *d = failed ? NULL : atomic_load(&x->buf->sides);
-    bool alone = d && !d->next && d->stream->on->lead && atomic_load(&x->buf->state) == ON_DEVICE;
-    *gpu = alone ? d->stream->device.index : -1;
+    const struct side *d = failed ? NULL : buffer_side_alone(x->buf);
+    *gpu = d ? d->stream->device.index : -1;
     mx_drop(&hold);
     return failed ? capi_report() : 0;
 }
@@ -126,12 +131,8 @@ int mlx_array_lend_on(void **address, int *gpu, int64_t *strides, bool *writable
     char *p = failed ? NULL : buffer_lend_on(x->buf, &where, stream);
     *address = p ? p + (size_t)x->offset * itemsize(x) : NULL;
     *gpu = where.index;
-    *writable = !failed && x->buf->writable;
-    for (int i = 0; !failed && i < x->ndim; i++) {
-        strides[i] = x->strides[i];
-        if (x->shape[i] > 1 && x->strides[i] == 0)
-            *writable = false;
-    }
+    *writable = !failed && x->buf->writable && is_spread(x);
+    for (int i = 0; !failed && i < x->ndim; i++) strides[i] = x->strides[i];
     mx_drop(&hold);
     return failed || mx_failed() ? capi_report() : 0;
 }

@@ -380,12 +380,17 @@ bool buffer_claim_on(struct buffer *b, struct stream *s)
 
 /* ---- memory on devices that others know of */
 
+const struct side *buffer_side_alone(struct buffer *b)
+{
+    const struct side *d = atomic_load(&b->sides);
+    return d && !d->next && d->stream->on->lead && atomic_load(&b->state) == ON_DEVICE ? d : NULL;
+}
+
 void *buffer_lend_on(struct buffer *b, struct device *where, void *theirs)
 {
     lock_take(&moving);
-    struct side *d = atomic_load(&b->sides);
-    bool alone = d && !d->next && d->stream->on->lead && atomic_load(&b->state) == ON_DEVICE;
-    void *p = alone && !d->stream->on->lead(d->stream, d->mark, theirs) ? d->p : NULL;
+    const struct side *d = buffer_side_alone(b);
+    void *p = d && !d->stream->on->lead(d->stream, d->mark, theirs) ? d->p : NULL;
     if (p) {
         *where = d->stream->device;
         atomic_fetch_add(&b->lent_on, 1);

@@ -662,9 +662,10 @@ static void note_given(struct given *g, struct stream *s)
         g->to[g->n++] = s;
 }
 
-static int evaluate_graph(int n, const mx x[], bool now, struct given *given)
+/* given: where the streams are told, if nobody waits for the results; else NULL. */
+static int evaluate_graph(int n, const mx x[], struct given *given)
 {
-    struct tape t = { .now = now };
+    struct tape t = { .now = !given };
     struct node *detach_few[8], **detach = detach_few;
     int n_detach = 0;
     if (mx_failed())
@@ -689,7 +690,8 @@ static int evaluate_graph(int n, const mx x[], bool now, struct given *given)
     for (struct batch *b = t.failed ? NULL : t.first, *next; b; b = next) {
         next = b->next;
         b->next = NULL;
-        note_given(given, b->stream);
+        if (given)
+            note_given(given, b->stream);
         if (backend_of(b->stream)->submit(b->stream, b)) {
             *end = b;
             end = &b->next;
@@ -760,8 +762,7 @@ int eval_refused(void)
 
 int mx_eval(int n, const mx x[])
 {
-    struct given given = { 0 };
-    if (eval_refused() || evaluate_graph(n, x, true, &given))
+    if (eval_refused() || evaluate_graph(n, x, NULL))
         return 1;
     int failed = 0;
     for (int i = 0; i < n; i++) failed |= await(x[i]) || buffer_wait(x[i]->buf);
@@ -772,7 +773,7 @@ int mx_eval(int n, const mx x[])
 int mx_async_eval(int n, const mx x[])
 {
     struct given given = { 0 };
-    if (evaluate_graph(n, x, false, &given))
+    if (evaluate_graph(n, x, &given))
         return 1;
     for (int i = 0; i < given.n && !running && !forbidden; i++)
         if (queue_hold_back(given.to[i]))

@@ -77,11 +77,12 @@ void *queue_open(struct stream *s)
 /* The child has the queue but not its worker, and the lock may have been held. */
 void queue_forked(struct stream *s) { queue_init(s->queue); }
 
-/* Waits for what came before this call, however much comes meanwhile; 1 if it was interrupted. */
-static int wait_for_given(struct batch_queue *q)
+/* Waits for what came before this call, but for the last `left` batches, however much comes meanwhile; 1 if it was
+ * interrupted. */
+static int wait_for_given(struct batch_queue *q, uint64_t left)
 {
     int64_t asked = 0;
-    for (uint64_t given = q->given; q->done < given;)
+    for (uint64_t given = q->given; q->done + left < given;)
         if (mx_wait_interruptible(&q->changed, &q->lock, &asked))
             return 1;
     return 0;
@@ -92,7 +93,7 @@ int queue_rest(struct stream *s)
 {
     struct batch_queue *q = s->queue;
     pthread_mutex_lock(&q->lock);
-    if (wait_for_given(q)) {
+    if (wait_for_given(q, 0)) {
         pthread_mutex_unlock(&q->lock);
         return 1;
     }
@@ -171,13 +172,10 @@ int queue_hold_back(struct stream *s)
 {
     enum { AHEAD = 16 }; /* batches: enough to keep a stream busy, and what they hold is bounded */
     struct batch_queue *q = s->queue;
-    int64_t asked = 0;
     if (works)
         return 0;
-    int stopped = 0;
     pthread_mutex_lock(&q->lock);
-    for (uint64_t given = q->given; q->done + AHEAD < given && !stopped;)
-        stopped = mx_wait_interruptible(&q->changed, &q->lock, &asked);
+    int stopped = wait_for_given(q, AHEAD);
     pthread_mutex_unlock(&q->lock);
     return stopped;
 }
@@ -186,7 +184,7 @@ int queue_synchronize(struct stream *s)
 {
     struct batch_queue *q = s->queue;
     pthread_mutex_lock(&q->lock);
-    if (wait_for_given(q)) {
+    if (wait_for_given(q, 0)) {
         pthread_mutex_unlock(&q->lock);
         return 1;
     }

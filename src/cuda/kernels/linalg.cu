@@ -124,19 +124,15 @@ FN int pivot_row(const struct linalg_call *a, const struct at *p, int j)
     return best;
 }
 
-/* Factors of m rows in the first `steps` of w columns, the exchanges of rows into swaps; is a pivot 0? */
-FN int eliminate(const struct linalg_call *a, struct at p, int steps, int w, int *swaps)
+/* Factors of m rows in the first `steps` of w columns, the exchanges of rows into swaps. */
+FN void eliminate(const struct linalg_call *a, struct at p, int steps, int w, int *swaps)
 {
     S *x = p.x;
-    int m = a->m, ld = a->pitch, singular = 0;
+    int m = a->m, ld = a->pitch;
     for (int j = 0; j < steps; j++) {
         BARRIER();
         int with = pivot_row(a, &p, j);
-        S pivot = x[with * ld + j], before = x[j * ld + j], inverse = made(1);
-        if (is_zero(pivot))
-            singular = 1;
-        else
-            inverse = inverse_of(pivot);
+        S pivot = x[with * ld + j], before = x[j * ld + j], inverse = is_zero(pivot) ? made(1) : inverse_of(pivot);
         BARRIER();
         if (p.me == 0)
             swaps[j] = with;
@@ -158,7 +154,6 @@ FN int eliminate(const struct linalg_call *a, struct at p, int steps, int w, int
         }
     }
     BARRIER();
-    return singular;
 }
 
 /* The columns from n to w of a triangle's right side, each row but for the division by its diagonal. */
@@ -224,7 +219,7 @@ FN void solve_in(const struct linalg_call *a, S *shared)
                                : made(r == column ? 1 : 0);
     }
     if (a->part == LINALG_ALL)
-        failed = eliminate(a, p, n, w, swaps + p.slot * n);
+        eliminate(a, p, n, w, swaps + p.slot * n);
     else
         BARRIER();
     for (int r = 0; r < n; r++) failed |= is_zero(p.x[r * ld + r]);
