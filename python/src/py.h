@@ -312,7 +312,7 @@ struct py_call {
     PyObject *kept[2]; /* objects that hold strings */
     int ntemporaries, nvectors, nkept, nints;
     int ints[4 * MAX_NDIM];
-    int *long_list; /* one that does not fit there */
+    int *long_lists[2]; /* those that do not fit there */
 };
 
 typedef PyObject *function_body(struct py_call *c);

@@ -497,18 +497,31 @@ static int export_on_host(struct dl_export *e, const void **p, bool *writable)
     return 0;
 }
 
+/* (a, b) as *a and *b, which None leaves as they are. */
+static int two_numbers(const char *name, PyObject *pair, long *a, long *b)
+{
+    if (!pair || pair == Py_None)
+        return 0;
+    PyObject *items = PyUnicode_Check(pair) || !PySequence_Check(pair) ? NULL : PySequence_Tuple(pair);
+    bool good = items && PyTuple_Size(items) == 2;
+    for (int i = 0; i < 2 && good; i++) {
+        long n = PyLong_AsLong(PyTuple_GetItem(items, i));
+        good = n != -1 || !PyErr_Occurred();
+        *(i ? b : a) = n;
+    }
+    Py_XDECREF(items);
+    if (good)
+        return 0;
+    PyErr_Clear();
+    PyErr_Format(exc_conversion, "[__dlpack__] expected %s to be a tuple of two ints, got %R", name, pair);
+    return -1;
+}
+
 PyObject *array_dlpack(PyObject *self, PyObject *stream, PyObject *max_version, PyObject *device, bool copy)
 {
     bool anywhere = !device || device == Py_None;
-    long major = 0, type = DL_CPU, id = 0;
-    if (max_version && max_version != Py_None) {
-        PyObject *first = PySequence_GetItem(max_version, 0);
-        major = first ? PyLong_AsLong(first) : -1;
-        Py_XDECREF(first);
-        if (major == -1 && PyErr_Occurred())
-            return NULL;
-    }
-    if (!anywhere && !PyArg_Parse(device, "(ll)", &type, &id))
+    long major = 0, minor = 0, type = DL_CPU, id = 0;
+    if (two_numbers("max_version", max_version, &major, &minor) || two_numbers("dl_device", device, &type, &id))
         return NULL;
     struct dl_export *e = calloc(1, sizeof *e);
     if (!e)

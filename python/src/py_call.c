@@ -90,14 +90,14 @@ static void set_kind(struct param *p, const char *s, size_t n)
         p->none = true;
 }
 
-/* What neither sizes nor axes are listed for. */
-static bool takes_long_lists(const char *name)
+/* What neither sizes nor axes are listed for, or an axis more than once. */
+static bool takes_long_lists(const char *function, const char *name)
 {
     static const char *const all[] = { "argnums", "indices_or_sections" };
     for (size_t i = 0; i < LENGTH(all); i++)
         if (!strcmp(name, all[i]))
             return true;
-    return false;
+    return !strcmp(function, "roll") && (!strcmp(name, "shift") || !strcmp(name, "axis"));
 }
 
 /* "-2, -1]" */
@@ -204,7 +204,7 @@ static int compile_signature(struct signature *sig)
             p->also = bar ? interned(bar + 1, (size_t)(name + length - bar - 1)) : NULL;
             if (!p->name || (bar && !p->also))
                 return -1;
-            p->long_list = takes_long_lists(PyUnicode_AsUTF8AndSize(p->name, NULL));
+            p->long_list = takes_long_lists(sig->name, PyUnicode_AsUTF8AndSize(p->name, NULL));
             if (*stop == ':') {
                 const char *annotation = stop + 1;
                 stop = piece(annotation, "=,");
@@ -290,11 +290,12 @@ static bool may_hold_ints(PyObject *o)
 /* Room for so many ints, which is all that there is. */
 static int *long_list(struct py_call *c, Py_ssize_t n)
 {
-    free(c->long_list);
-    c->long_list = n < INT_MAX ? malloc((size_t)n * sizeof(int)) : NULL;
-    if (!c->long_list)
+    int **list = &c->long_lists[c->long_lists[0] != NULL];
+    free(*list);
+    *list = n < INT_MAX ? malloc((size_t)n * sizeof(int)) : NULL;
+    if (!*list)
         PyErr_NoMemory();
-    return c->long_list;
+    return *list;
 }
 
 static int ints_from(struct py_call *c, const char *name, PyObject *o, bool any_length, const int **v)
@@ -590,7 +591,7 @@ static int begin_call(struct py_call *c, struct signature *sig, PyObject *self, 
     c->ntemporaries = c->nvectors = c->nkept = c->nints = 0;
     c->nrest = 0;
     c->npositional = nargs;
-    c->long_list = NULL;
+    memset(c->long_lists, 0, sizeof c->long_lists);
     c->res.ctx = c->stream.ctx = NULL;
     if (!sig->params && compile_signature(sig))
         return -1;
@@ -627,7 +628,7 @@ static void end(struct py_call *c)
 {
     for (int i = 0; i < c->ntemporaries; i++) mlx_array_free(c->temporaries[i]);
     for (int i = 0; i < c->nvectors; i++) mlx_vector_array_free(c->vectors[i]);
-    free(c->long_list);
+    for (size_t i = 0; i < LENGTH(c->long_lists); i++) free(c->long_lists[i]);
 }
 
 PyObject *call_function(struct signature *sig, function_body *body, PyObject *self, PyObject *const *args,

@@ -98,16 +98,23 @@ static PyObject *device_give(mlx_device d)
 static PyObject *make_device(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = { "type", "index", NULL };
-    PyObject *kind;
-    int index = 0;
+    PyObject *kind, *number = NULL;
     (void)type;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|i:Device", (char **)names, &kind, &index))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:Device", (char **)names, &kind, &number))
         return NULL;
     if (kind != kinds[0] && kind != kinds[1]) {
         PyErr_Format(exc_conversion, "Device(): argument 'type' must be a DeviceType, not %s", type_name(kind));
         return NULL;
     }
-    return device_new(kind == kinds[1] ? MLX_GPU : MLX_CPU, index);
+    int overflow = 0;
+    PyObject *n = number ? PyIndex_Check(number) ? PyNumber_Index(number) : NULL : PyLong_FromLong(0);
+    long index = n ? PyLong_AsLongAndOverflow(n, &overflow) : 0;
+    Py_XDECREF(n);
+    if (!n && !PyErr_Occurred())
+        PyErr_Format(exc_conversion, "Device(): argument 'index' must be an int, not %s", type_name(number));
+    else if (n && (overflow || index < INT_MIN || index > INT_MAX))
+        PyErr_Format(exc_overflow, "[Device] expected an int of 32 bits for 'index', got %S", number);
+    return PyErr_Occurred() ? NULL : device_new(kind == kinds[1] ? MLX_GPU : MLX_CPU, (int)index);
 }
 
 static PyObject *device_repr(PyObject *o)

@@ -39,11 +39,13 @@ static int add_named(const char *who, PyObject *dict, mlx_map_string_to_array ou
     PyObject *key, *value;
     Py_ssize_t at = 0;
     while (PyDict_Next(dict, &at, &key, &value)) {
-        Py_ssize_t n = 0;
-        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, &n) : NULL;
-        if (!name || !is_array(value) || strlen(name) != (size_t)n) {
-            PyErr_Clear();
+        if (!PyUnicode_Check(key) || !is_array(value))
             return refuse_export(who);
+        const char *name = text_from(who, key);
+        if (!name) { /* not all that Python takes for text is */
+            if (!PyErr_ExceptionMatches(exc_value))
+                PyErr_Format(exc_value, "[%s] expected names that can be encoded as UTF-8, got %A", who, key);
+            return -1;
         }
         if (mlx_map_string_to_array_insert(out, name, handle_of(value)))
             return raise_last();

@@ -250,6 +250,7 @@ int random_init(PyObject *module)
     PyObject *random = submodule(module, "random", "Random numbers from explicit keys, or from a state.", functions);
     if (!random)
         return -1;
+    sig_split.name = "random.split"; /* messages of the others say enough by the name alone */
     state_type = (PyTypeObject *)PyType_FromSpec(&state_spec);
     PyObject *state = state_type ? (PyObject *)PyObject_New(PyObject, state_type) : NULL;
     int failed = state ? PyModule_AddObjectRef(random, "state", state) : -1;

@@ -48,18 +48,24 @@ UNARY(stop_gradient)
 UNARY(zeros_like)
 
 /* A list of ints with its length: never NULL, so that an empty one is not taken for one left out;
- * NULL after a failure.  All of them have at most one number for each dimension. */
-static const int *ints(const char *func, const char *arg, const int *v, size_t n)
+ * NULL after a failure. */
+static const int *ints_up_to(size_t most, const char *func, const char *arg, const int *v, size_t n)
 {
     static const int none[1];
     if (n == 0)
         return none;
     if (!capi_need(func, "a list of numbers", arg, v))
         return NULL;
-    if (n <= MX_MAX_NDIM)
+    if (n <= most)
         return v;
-    mx_fail("[%s] expected at most %d numbers in `%s`, got %zu", func + 4, MX_MAX_NDIM, arg, n);
+    mx_fail("[%s] expected at most %zu numbers in `%s`, got %zu", func + 4, most, arg, n);
     return NULL;
+}
+
+/* At most one number for each dimension. */
+static const int *ints(const char *func, const char *arg, const int *v, size_t n)
+{
+    return ints_up_to(MX_MAX_NDIM, func, arg, v, n);
 }
 #define INTS(v) ints(__func__, #v, v, v##_num)
 
@@ -896,7 +902,8 @@ static int roll(const char *func, mlx_array *res, mlx_array a, const int *shift,
                 size_t axes_num, mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    const int *v = ints(func, "shift", shift, shift_num), *w = v && axes ? ints(func, "axes", axes, axes_num) : NULL;
+    const int *v = ints_up_to(INT_MAX, func, "shift", shift, shift_num);
+    const int *w = v && axes ? ints_up_to(INT_MAX, func, "axes", axes, axes_num) : NULL;
     mx x = v ? capi_array(func, "a", a) : MX_NIL;
     return capi_publish_array(func, res, v && !mx_failed() ? mx_roll(x, v, (int)shift_num, w, (int)axes_num) : MX_NIL);
 }

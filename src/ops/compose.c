@@ -228,12 +228,20 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
     }
     if (n_shift != n && n_shift != 1 && n != 1)
         return mx_fail("[roll] expected one shift or one for each of the %d axes, got %d", n, n_shift);
-    for (int i = 0; i < n || (n == 1 && i < n_shift); i++) { /* several shifts of one axis add up */
+    int64_t sum[MX_MAX_NDIM] = { 0 }; /* several shifts of one axis add up */
+    bool rolled[MX_MAX_NDIM] = { false };
+    for (int i = 0; i < n || (n == 1 && i < n_shift); i++) {
         int a = axis_of("roll", axes[n == 1 ? 0 : i], x->ndim);
         if (a < 0)
             return MX_NIL;
+        sum[a] += shift[n_shift == 1 ? 0 : i];
+        rolled[a] = true;
+    }
+    for (int a = 0; a < x->ndim; a++) {
+        if (!rolled[a])
+            continue;
         x = mx_size_checked(x, a);
-        int size = x->shape[a], by = size ? shift[n_shift == 1 ? 0 : i] % size : 0;
+        int size = x->shape[a], by = size ? (int)(sum[a] % size) : 0;
         by += by < 0 ? size : 0;
         if (by)
             x = mx_concatenate(

@@ -48,12 +48,15 @@ static set indices(const struct term *t) { return set_of(t->n, t->index); }
 
 static int count(set s) { return __builtin_popcountll((uint64_t)s) + __builtin_popcountll((uint64_t)(s >> 64)); }
 
+static int lowest(set s)
+{
+    return (uint64_t)s ? __builtin_ctzll((uint64_t)s) : 64 + __builtin_ctzll((uint64_t)(s >> 64));
+}
+
 static double volume(const struct einsum *e, set s)
 {
     double v = 1;
-    for (int i = 0; i < INDICES; i++)
-        if (has(s, i))
-            v *= e->size[i];
+    for (; s; s &= s - 1) v *= e->size[lowest(s)];
     return v;
 }
 
@@ -187,7 +190,7 @@ static bool read_subscripts(struct einsum *e, const char *subscripts, int n, con
         mx_fail("[einsum] expected an operand or more, got none");
         return false;
     }
-    e->term = mx_malloc((size_t)n * sizeof *e->term);
+    e->term = mx_malloc(2 * (size_t)n * sizeof *e->term); /* and products behind them */
     if (!e->term)
         return false;
     const char *s = subscripts;
@@ -223,33 +226,58 @@ static double flops(const struct einsum *e, set all, bool sums, int terms)
     return volume(e, all) * (factor + sums);
 }
 
-/* What is left of terms i and j once they are contracted. */
-static set left_of(const set *term, int n, set output, int i, int j)
+/* How often the indices occur in terms, as far as it matters. */
+struct uses {
+    int times[INDICES];
+    set once, twice; /* the indices that occur so often */
+};
+
+static void count_uses(struct uses *u, set term, int change)
 {
-    set needed = output;
-    for (int k = 0; k < n; k++)
-        if (k != i && k != j)
-            needed |= term[k];
-    return (term[i] | term[j]) & needed;
+    for (; term; term &= term - 1) {
+        int i = lowest(term), times = u->times[i] += change;
+        u->once = (u->once & ~only(i)) | (times == 1 ? only(i) : 0);
+        u->twice = (u->twice & ~only(i)) | (times == 2 ? only(i) : 0);
+    }
+}
+
+/* What is left of two terms once they are contracted: not what these alone have, but for the output. */
+static set left_of(set a, set b, const struct uses *u, set output)
+{
+    return (a | b) & (output | ~(((a ^ b) & u->once) | (a & b & u->twice)));
+}
+
+/* Takes places i < j, which are among the first, out of a list of elements of some size: it then begins two places
+ * later. */
+static void *without_pair(void *list, size_t size, int i, int j)
+{
+    char *v = list;
+    memmove(v + (size_t)(i + 2) * size, v + (size_t)(i + 1) * size, (size_t)(j - i - 1) * size);
+    memmove(v + 2 * size, v, (size_t)i * size);
+    return v + 2 * size;
 }
 
 static bool find_path(const struct einsum *e, struct einsum_path *p)
 {
     set all = 0, output = set_of(e->rank, e->output);
     int n = e->n;
-    set *term = mx_malloc((size_t)n * sizeof *term);
+    struct uses uses = { 0 };
+    set *terms = mx_malloc(2 * (size_t)n * sizeof *terms), *term = terms; /* see without_pair */
     *p = (struct einsum_path){ .pair = NULL };
     p->pair = term ? mx_malloc((size_t)n * sizeof *p->pair) : NULL;
     if (!p->pair) {
-        free(term);
+        free(terms);
         return false;
     }
-    for (int k = 0; k < n; k++) all |= term[k] = indices(&e->term[k]);
+    for (int k = 0; k < n; k++) {
+        all |= term[k] = indices(&e->term[k]);
+        count_uses(&uses, term[k], 1);
+    }
     p->naive_scaling = count(all);
     p->naive_flops = flops(e, all, (all & ~output) != 0, n);
     p->flops = n > 1 ? 0 : p->naive_flops;
     p->scaling = n > 1 ? 0 : p->naive_scaling;
-    for (bool fresh = false; n > 1; fresh = true) {
+    for (bool fresh = false; n > 1; fresh = true, n--) {
         /* Pairs with what was made last come last, and the first of equals is taken. */
         double best[2] = { 0, 0 };
         int at[2] = { -1, -1 }, m = n < SEARCHED ? n : SEARCHED;
@@ -259,7 +287,7 @@ static bool find_path(const struct einsum *e, struct einsum_path *p)
                     for (int j = i + 1; j < m; j++) {
                         if ((fresh && j == n - 1) != last || (!outer && !(term[i] & term[j])))
                             continue;
-                        set left = left_of(term, n, output, i, j), both = term[i] | term[j];
+                        set left = left_of(term[i], term[j], &uses, output), both = term[i] | term[j];
                         double grown = volume(e, left) - volume(e, term[i]) - volume(e, term[j]);
                         double cost = flops(e, both, (both & ~left) != 0, 2);
                         if (at[0] >= 0 && (grown > best[0] || (grown == best[0] && cost >= best[1])))
@@ -267,17 +295,17 @@ static bool find_path(const struct einsum *e, struct einsum_path *p)
                         best[0] = grown, best[1] = cost;
                         at[0] = i, at[1] = j;
                     }
-        set left = left_of(term, n, output, at[0], at[1]), both = term[at[0]] | term[at[1]];
+        set a = term[at[0]], b = term[at[1]], left = left_of(a, b, &uses, output), both = a | b;
         p->flops += best[1];
         p->scaling = count(both) > p->scaling ? count(both) : p->scaling;
         memcpy(p->pair[p->n++], at, sizeof at);
-        n = 0;
-        for (int k = 0; k < e->n - p->n + 1; k++)
-            if (k != at[0] && k != at[1])
-                term[n++] = term[k];
-        term[n++] = left;
+        count_uses(&uses, a, -1);
+        count_uses(&uses, b, -1);
+        count_uses(&uses, left, 1);
+        term = without_pair(term, sizeof *term, at[0], at[1]);
+        term[n - 2] = left;
     }
-    free(term);
+    free(terms);
     return true;
 }
 
@@ -471,23 +499,24 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
 static mx contract_all(struct einsum *e, const struct einsum_path *path)
 {
     set wanted = set_of(e->rank, e->output);
-    for (int c = 0; c < path->n; c++) {
+    struct uses uses = { 0 };
+    struct term *term = e->term;
+    for (int k = 0; k < e->n; k++) count_uses(&uses, indices(&term[k]), 1);
+    for (int c = 0, n = e->n; c < path->n; c++, n--) {
         const int *at = path->pair[c];
-        struct term a = e->term[at[0]], b = e->term[at[1]];
-        set others = wanted;
-        int kept = 0;
-        for (int k = 0; k < e->n; k++)
-            if (k != at[0] && k != at[1]) {
-                others |= indices(&e->term[k]);
-                e->term[kept++] = e->term[k];
-            }
-        e->term[kept] = contract(e, a, b, others);
-        e->n = kept + 1;
-        if (is_nil(e->term[kept].x))
+        struct term a = term[at[0]], b = term[at[1]];
+        set both = indices(&a) | indices(&b), left = left_of(indices(&a), indices(&b), &uses, wanted);
+        count_uses(&uses, indices(&a), -1);
+        count_uses(&uses, indices(&b), -1);
+        term = without_pair(term, sizeof *term, at[0], at[1]);
+        struct term *y = &term[n - 2];
+        *y = contract(e, a, b, left | ~both);
+        if (is_nil(y->x))
             return MX_NIL;
+        count_uses(&uses, indices(y), 1);
     }
-    sum_out(&e->term[0], wanted);
-    return arranged(&e->term[0], e->rank, e->output);
+    sum_out(term, wanted);
+    return arranged(term, e->rank, e->output);
 }
 
 mx mx_einsum(const char *subscripts, int n, const mx x[])

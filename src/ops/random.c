@@ -156,7 +156,7 @@ static mx bits(const char *op, int ndim, const int *shape, int width, mx key);
 mx mx_random_split(mx key, int num)
 {
     if (num < 0)
-        return mx_fail("[split] expected a number of keys that is not negative, got %d", num);
+        return mx_fail("[random.split] expected a number of keys that is not negative, got %d", num);
     return bits("split", 2, (int[]){ num, 2 }, 4, key);
 }
 

@@ -242,6 +242,23 @@ def test_lists_that_name_no_dimensions_are_of_any_length(n):
         mx.split(mx.array(x), [*at[:-1], 0.5])
 
 
+@pytest.mark.parametrize("n", [65, 300])
+def test_any_number_of_shifts_of_an_axis(n):
+    """They add up, which may pass what an int of 32 bits holds."""
+    a = np.arange(35).reshape(5, 7)
+    rng = np.random.default_rng(n)
+    shift, axis = rng.integers(-9, 9, n).tolist(), rng.integers(-2, 2, n).tolist()
+    for s, d in [(shift, axis), (shift, 1), (shift, [-1]), (3, axis), ([3], axis), (shift, None), ([2**31 - 1] * n, 0)]:
+        want = np.roll(a, np.sum(s) if d is None else s, d)
+        assert mx.roll(mx.array(a), s, d).tolist() == want.tolist()
+        if d is not None and isinstance(s, list) and isinstance(d, list):
+            assert mx.compile(lambda x: mx.roll(x, s, d), shapeless=True)(mx.array(a)).tolist() == want.tolist()  # noqa: B023
+    with pytest.raises(ValueError, match=f"one shift or one for each of the {n} axes, got {n - 1}"):
+        mx.roll(mx.array(a), shift[1:], axis)
+    with pytest.raises(ValueError, match="axis 2 is out of range"):
+        mx.roll(mx.array(a), shift, [*axis[1:], 2])
+
+
 def test_lists_of_dimensions_are_not():
     for call in (lambda: mx.ones([1] * 65), lambda: X.sum([0] * 65), lambda: X.reshape([1] * 65)):
         with pytest.raises(ValueError, match="has 65 items, at most 64 are possible"):

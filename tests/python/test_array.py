@@ -581,6 +581,12 @@ def test_dlpack():
     assert mx.array([0, 1, 2]).__dlpack_device__() == (1, 0)
     with pytest.raises(BufferError):
         mx.array([0, 1, 2]).__dlpack__(dl_device=(2, 0))
+    for name in ("max_version", "dl_device"):
+        for pair in ((), (1,), (1, 0, 0), "ab", 1, (1, None), (2**70, 0)):
+            with pytest.raises(
+                mx.ConversionError, match=rf"\[__dlpack__\] expected {name} to be a tuple of two ints, got"
+            ):
+                mx.ones(3).__dlpack__(**{name: pair})
     with pytest.raises(TypeError):
         mx.from_dlpack(3)
     for wide, narrow in ((np.float64, mx.float32), (np.complex128, mx.complex64)):

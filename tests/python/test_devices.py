@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 without_gpu = pytest.mark.skipif(mx.is_available(mx.gpu), reason="there is a GPU")
@@ -72,3 +73,19 @@ def test_the_environment_names_the_default_device(asked, device):
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"MLX_DEFAULT_DEVICE": asked}
     )
     assert done.stdout == f"Device({device}, 0)\nDevice(cpu, 0)\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "index, kind, message",
+    [
+        (2**31, mx.IntegerOverflowError, r"\[Device\] expected an int of 32 bits for 'index', got 2147483648"),
+        (-(2**70), mx.IntegerOverflowError, r"\[Device\] expected an int of 32 bits"),
+        (0.5, mx.ConversionError, r"Device\(\): argument 'index' must be an int, not float"),
+        ("0", mx.ConversionError, "must be an int, not str"),
+        (None, mx.ConversionError, "must be an int, not NoneType"),
+    ],
+)
+def test_numbers_of_devices(index, kind, message):
+    with pytest.raises(kind, match=message):
+        mx.Device(mx.cpu, index)
+    assert mx.Device(mx.cpu, np.int64(3)).index == 3

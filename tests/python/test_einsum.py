@@ -251,3 +251,30 @@ def test_many_operands(n):
     np.testing.assert_allclose(np.array(got), vectors.astype(np.float64).prod(0), rtol=1e-4)
     path, _ = mx.einsum_path(",".join("a" * n) + "->a", *map(mx.array, vectors))
     assert len(path) == n - 1 and path[-1] == (0, 1)
+
+
+def test_thousands_of_operands():
+    """The next pair is found in a time that does not depend on how many are left."""
+    n, ones = 20000, mx.array(np.full(3, 1 + 2.0**-12, np.float32))
+    got = mx.einsum(",".join("a" * n) + "->a", *[ones] * n)
+    np.testing.assert_allclose(np.array(got), (1 + 2.0**-12) ** n, rtol=1e-3)
+
+
+def random_terms(rng):
+    letters = rng.choice(list("abcdefg"), rng.integers(2, 7), replace=False)
+    sizes = {c: int(rng.integers(1, 4)) for c in letters}
+    terms = ["".join(rng.choice(letters, rng.integers(0, 4))) for _ in range(rng.integers(2, 9))]
+    used = sorted(set("".join(terms)))
+    output = "".join(rng.permutation(used)[: rng.integers(0, len(used) + 1)]) if used else ""
+    return terms, sizes, output
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_operands(seed):
+    """Indices that occur once, twice, often, twice in one operand; kept or not: which of them a pair may sum over."""
+    rng = np.random.default_rng(seed)
+    terms, sizes, output = random_terms(rng)
+    operands = [rng.integers(-2, 3, [sizes[c] for c in t]).astype(np.float32) for t in terms]
+    subscripts = ",".join(terms) + "->" + output
+    want = np.einsum(subscripts, *[x.astype(np.float64) for x in operands])
+    np.testing.assert_array_equal(np.array(mx.einsum(subscripts, *map(mx.array, operands))), want)

@@ -691,3 +691,16 @@ def test_log_softmax_of_nothing(path, shape, t):
     mx.export_function(path, f, x)
     for y in mx.import_function(path)(x) + f(x):
         assert y.shape == shape and y.dtype == t
+
+
+@pytest.mark.parametrize(
+    "name, said", [("a\0b", "without null characters, got 'a.x00b'"), ("a\ud800", "as UTF-8, got 'a.ud800'")]
+)
+def test_names_that_no_file_has(tmp_path, name, said):
+    path = tmp_path / "f.mlxfn"
+    for given in (lambda *a, **k: mx.export_function(path, *a, **k), lambda f, **k: mx.exporter(path, f)(**k)):
+        with pytest.raises(mx.Error, match=rf"\[\w+\] expected names .*{said}"):
+            given(lambda **k: k[name], **{name: mx.ones(1)})
+    mx.export_function(path, lambda x: x, x=mx.ones(1))
+    with pytest.raises(mx.Error, match=said):
+        mx.import_function(path)(**{name: mx.ones(1)})

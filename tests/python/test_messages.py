@@ -606,7 +606,7 @@ def check(name, said):
             f"the docstring of {name} tells of none of {sorted(kinds)}"
         )
         said = str(said)
-    shown = name if name.startswith(("linalg.", "at.")) else name.split(".")[-1]
+    shown = name if name.startswith(("linalg.", "at.", "random.split")) else name.split(".")[-1]
     assert said.startswith((f"[{shown}] ", f"{shown}() ", f"{shown}(): "))
     assert SAYS_BOTH.search(said)
 

@@ -625,6 +625,30 @@ def test_a_module_that_contains_itself_is_an_error(kind):
     assert "..." in repr(m)
 
 
+@pytest.mark.parametrize("kind", [dict, list])
+def test_a_container_that_contains_itself_is_an_error(kind):
+    m = Holder()
+    m.a = {"w": mx.ones(2)} if kind is dict else [mx.ones(2)]
+    if kind is dict:
+        m.a["x"] = [m.a]
+    else:
+        m.a.append({"x": m.a})
+    calls = ["freeze", "train", "modules", "leaf_modules", "parameters", "trainable_parameters", "__repr__"]
+    more = [lambda: m.apply(mx.exp), lambda: nn.quantize(m), lambda: m.save_weights("x.npz")]
+    for call in [*(getattr(m, name) for name in calls), *more]:
+        with pytest.raises(mx.Error, match=r"expected a tree of modules, got a (dict|list) that contains itself"):
+            call()
+    for call in (lambda: mx.eval(m), lambda: m.update({"a": m.a})):
+        with pytest.raises((RecursionError, mx.Error)):
+            call()
+
+
+def test_a_container_in_several_places():
+    m, shared = Holder(), {"w": mx.ones(2)}
+    m.a, m.b = [shared, shared], shared
+    assert [name for name, _ in tree_flatten(m.parameters())] == ["w", "a.0.w", "a.1.w", "b.w"]
+
+
 def test_a_reference_beside_the_tree():
     m, other = Holder(), Holder()
     m.a = other

@@ -186,3 +186,35 @@ def test_a_look_at_shapes_ties_no_trace(make):
         w = compiled(w, mx.ones((n, 3)))
     assert len(traces) == 1
     assert w.shape == (3,)
+
+
+@pytest.mark.parametrize("rate", [1j, mx.array(0.1 + 1j), lambda step: 0.1j])
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.Lion, optim.Muon])
+def test_a_complex_learning_rate(make, rate):
+    with pytest.raises(
+        mx.Error, match=rf"\[{make.__name__}\] expected a real number for learning_rate, got .*complex64"
+    ):
+        make(rate)
+    optimizer = make(0.1)
+    with pytest.raises(mx.Error, match="expected a real number for learning_rate"):
+        optimizer.learning_rate = 1j
+    assert optimizer.learning_rate.item() == np.float32(0.1)
+
+
+@pytest.mark.parametrize(
+    "make, name",
+    [
+        (optim.SGD, "momentum"),
+        (optim.SGD, "weight_decay"),
+        (optim.SGD, "dampening"),
+        (optim.AdamW, "weight_decay"),
+        (optim.Lion, "weight_decay"),
+        (optim.Adafactor, "weight_decay"),
+        (optim.Muon, "momentum"),
+        (optim.Muon, "weight_decay"),
+    ],
+)
+@pytest.mark.parametrize("value", [1j, "0.1", None])
+def test_hyper_parameters_that_are_no_real_numbers(make, name, value):
+    with pytest.raises(mx.ConversionError, match=rf"\[{make.__name__}\] expected a number for {name}, got"):
+        make(0.1, **{name: value})

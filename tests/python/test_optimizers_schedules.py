@@ -83,3 +83,27 @@ def test_an_optimizer_follows_its_schedule():
         w = new
     want = [0, 0.5] + [(1 + math.cos(math.pi * t / 4)) / 2 for t in range(4)]
     np.testing.assert_allclose(steps, want, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.Adafactor, optim.Muon])
+def test_a_schedule_may_return_a_number(make):
+    """Of Python or of NumPy, as one that returns arrays."""
+    rates = [0.5, 0.25, 0.125]
+    ways = [lambda t: rates[int(t)], lambda t: np.float64(rates[int(t)]), lambda t: mx.array(rates[int(t)])]
+    found = []
+    for way in ways:
+        optimizer, w = make(learning_rate=way), {"w": mx.array([[1.0, 2.0], [3.0, 4.0]])}
+        for i in range(3):
+            w = optimizer.apply_gradients({"w": w["w"] * 0.5}, w)
+            assert optimizer.learning_rate.item() == rates[i]
+        found.append(w["w"].tolist())
+    assert found[0] == found[1] == found[2] and np.isfinite(found[0]).all()
+
+
+@pytest.mark.parametrize("value", [None, "0.1", [0.1]])
+def test_a_schedule_that_returns_no_number(value):
+    optimizer = optim.SGD(lambda step: 0.1 if step.item() == 0 else value)
+    w = {"w": mx.ones(2)}
+    optimizer.apply_gradients(w, w)
+    with pytest.raises(mx.ConversionError, match=r"\[SGD\] expected a number for learning_rate, got"):
+        optimizer.apply_gradients(w, w)

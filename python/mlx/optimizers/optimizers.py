@@ -11,7 +11,7 @@ import mlx.core as mx
 from mlx.nn import Module
 from mlx.utils import _container, _rebuild, tree_map, tree_map_with_path, tree_merge, tree_reduce
 
-_LearningRate = float | Callable[[mx.array], mx.array]
+_LearningRate = float | Callable[[mx.array], mx.array | float]
 
 
 class Optimizer:
@@ -79,7 +79,7 @@ class Optimizer:
         gradients = self._checked(gradients, parameters)
         self.init(gradients)
         for name, schedule in self._schedulers.items():
-            self.state[name] = schedule(self.step)
+            self.state[name] = self._number(name, schedule(self.step))
         self.state["step"] = self.step + 1
         try:
             return tree_map(self._updated, gradients, parameters, self.state)
@@ -155,14 +155,24 @@ class Optimizer:
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: float | mx.array):
-        self.state["learning_rate"] = mx.array(learning_rate)
+        self.state["learning_rate"] = self._number("learning_rate", mx.array(learning_rate))
 
     def _maybe_schedule(self, name: str, value: _LearningRate):
         """Keep a hyper-parameter in the state: a number as it is, a function by calling it."""
         if callable(value):
             self._schedulers[name] = value
             value = value(self.step)
-        self.state[name] = mx.array(value)
+        self.state[name] = self._number(name, mx.array(value))
+
+    def _number(self, name, value):
+        """A hyper-parameter as it is kept: as an array, which is real."""
+        if not isinstance(value, mx.array):
+            if not isinstance(value, complex):
+                self._check_number(name, value)
+            value = mx.array(value)
+        if value.dtype == mx.complex64:
+            raise mx.Error(f"[{type(self).__name__}] expected a real number for {name}, got {value.dtype}")
+        return value
 
     def _kept(self, name):
         try:
@@ -203,6 +213,11 @@ class Optimizer:
 
 _INF = float("inf")
 _INEXACT = frozenset((mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64))
+
+
+def _real(value):
+    """For `Optimizer._check`: any real number."""
+    return value, -_INF, _INF
 
 
 class _Misfit(mx.Error):
@@ -346,6 +361,7 @@ class SGD(Optimizer):
         nesterov: bool = False,
     ):
         super().__init__()
+        self._check(momentum=_real(momentum), weight_decay=_real(weight_decay), dampening=_real(dampening))
         if nesterov and (momentum <= 0 or dampening != 0):
             raise mx.Error("[SGD] nesterov needs momentum > 0 and dampening = 0")
         self._maybe_schedule("learning_rate", learning_rate)
@@ -509,6 +525,7 @@ class AdamW(Adam):
         bias_correction: bool = False,
     ):
         super().__init__(learning_rate, betas, eps, bias_correction)
+        self._check(weight_decay=_real(weight_decay))
         self.weight_decay = weight_decay
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
@@ -561,7 +578,7 @@ class Lion(Optimizer):
         super().__init__()
         self._maybe_schedule("learning_rate", learning_rate)
         b1, b2 = self._pair("betas", betas)
-        self._check(beta1=(b1, 0, 1), beta2=(b2, 0, 1))
+        self._check(beta1=(b1, 0, 1), beta2=(b2, 0, 1), weight_decay=_real(weight_decay))
         self.betas = betas
         self.weight_decay = weight_decay
 
@@ -617,7 +634,7 @@ class Adafactor(Optimizer):
         elif not relative_step:
             raise mx.Error("[Adafactor] without relative_step a learning_rate is needed")
         self._check(**{f"eps[{i}]": (e, 0, _INF) for i, e in enumerate(self._pair("eps", eps))})
-        self._check(decay_rate=(decay_rate, -_INF, _INF), weight_decay=(weight_decay, -_INF, _INF))
+        self._check(decay_rate=_real(decay_rate), weight_decay=_real(weight_decay))
         self._check_positive(clip_threshold=clip_threshold)
         if beta_1 is not None:
             self._check(beta_1=(beta_1, 0, 1))
@@ -702,6 +719,7 @@ class Muon(Optimizer):
         ns_steps: int = 5,
     ):
         super().__init__()
+        self._check(momentum=_real(momentum), weight_decay=_real(weight_decay))
         self._maybe_schedule("learning_rate", learning_rate)
         self.momentum = momentum
         self.weight_decay = weight_decay

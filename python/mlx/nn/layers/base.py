@@ -119,7 +119,7 @@ class Module(dict):
         map_fn = _unchanged if map_fn is None else map_fn
         is_leaf_fn = _no_container if is_leaf_fn is None else is_leaf_fn
 
-        above = []  # the modules around the current one
+        above = []  # what is around the current item
 
         def visit(module, key, value):
             """Map one item; `key` is its name within `module`, the innermost module around it."""
@@ -128,14 +128,22 @@ class Module(dict):
                 return map_fn(value)
             if isinstance(value, Module):
                 return visit_items(value)
-            if isinstance(value, dict):
-                return {k: visit_nested(module, f"{key}.{k}", v) for k, v in value.items()}
-            if isinstance(value, list):
-                return [visit_nested(module, f"{key}.{i}", v) for i, v in enumerate(value)]
+            if isinstance(value, (dict, list)):
+                return visit_container(module, key, value)
             raise mx.Error(
                 f"[filter_and_map] {key!r} is neither a leaf nor a container: "
                 f"is_leaf_fn turned down a {type(value).__name__}"
             )
+
+        def visit_container(module, key, value):
+            _check_new(value, above)
+            above.append(value)
+            if isinstance(value, dict):
+                children = {k: visit_nested(module, f"{key}.{k}", v) for k, v in value.items()}
+            else:
+                children = [visit_nested(module, f"{key}.{i}", v) for i, v in enumerate(value)]
+            above.pop()
+            return children
 
         def visit_nested(module, key, value):
             return visit(module, key, value) if filter_fn(module, key, _compiled_module(value)) else {}
@@ -360,11 +368,11 @@ class Module(dict):
         return self.train(False)
 
 
-def _check_new(module, above):
-    """Raise an error for a module that is one of those around it: a walk below it would not end."""
-    if any(module is other for other in above):
+def _check_new(container, above):
+    """Raise an error for a module, a dict or a list that is around itself: a walk below it would not end."""
+    if any(container is other for other in above):
         raise mx.Error(
-            f"[Module] expected a tree of modules, got a {type(module).__name__} that contains itself; "
+            f"[Module] expected a tree of modules, got a {type(container).__name__} that contains itself; "
             "object.__setattr__ sets an attribute that is not in the tree"
         )
 
