@@ -10,13 +10,18 @@ OPERATIONS = {
     "cholesky": (mx.linalg.cholesky, lambda x: torch.linalg.cholesky(x), 2),
     "lu_factor": (mx.linalg.lu_factor, lambda x: torch.linalg.lu_factor(x), 2),
     "det": (mx.linalg.det, lambda x: torch.linalg.det(x), 1),
+    "qr": (mx.linalg.qr, lambda x: torch.linalg.qr(x), 3),
+    "svd": (mx.linalg.svd, lambda x: torch.linalg.svd(x), 3),
+    "svdvals": (lambda x: mx.linalg.svd(x, compute_uv=False), lambda x: torch.linalg.svdvals(x), 1),
+    "eigh": (mx.linalg.eigh, lambda x: torch.linalg.eigh(x), 2),
+    "eigvalsh": (mx.linalg.eigvalsh, lambda x: torch.linalg.eigvalsh(x), 1),
 }
 
 
 def main():
     begin()
     limit = bandwidth() if torch else None
-    for count, n in ((2**20, 4), (2**16, 16), (2**14, 32), (2**12, 64), (1, 64)):
+    for count, n in ((2**20, 4), (2**18, 8), (2**16, 16), (2**14, 32), (2**12, 64), (1, 64)):
         x = mx.random.normal((count, n, n))
         x = x @ x.swapaxes(-1, -2) + n * mx.eye(n)
         mx.eval(x)

@@ -163,6 +163,26 @@ def test_singular_determinants_and_factors():
     close(np.take_along_axis(lower @ upper, places.astype(int)[..., None], -2), x, 4)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pivots_whose_inverses_overflow(dtype):
+    tiny = 2.0**-1060 if dtype == "float64" else 2.0**-140
+    x = (random(dtype, 9, 4, 4) * 0 + np.array([[0, 3, 1, 0], [2, 1, 0, 1], [1, 0, 5, 1], [0, 2, 1, 4]])).astype(dtype)
+    x[::2] *= tiny
+    x[1, :, 0] *= tiny
+    places, lower, upper = on_gpu(linalg.lu, x)
+    product = np.take_along_axis(lower @ upper, places.astype(int)[..., None], -2)
+    assert (np.abs(product - x) <= 1e-6 * np.abs(x).max(axis=(-2, -1), keepdims=True) + 4 * tiny).all()
+    b = (x @ np.array([[1], [2], [-1], [3]])).astype(dtype)
+    got = on_gpu(linalg.solve, x, b)[0]
+    assert np.abs(got[::2] - np.array([[1], [2], [-1], [3]])).max() < 1e-3  # of few bits
+    close((x @ got)[1], b[1], 10)
+    t = np.tril(x) + (tiny if dtype == "float64" else np.float32(tiny)) * np.eye(4, dtype=dtype)
+    b = (t @ np.array([[1], [2], [-1], [3]])).astype(dtype)
+    got = on_gpu(linalg.solve_triangular, t, b)[0]
+    assert np.isfinite(got).all()
+    assert np.abs((t @ got - b)[::2]).max() <= 1e-2 * np.abs(b[::2]).max()
+
+
 def test_derivatives():
     x, v = definite("float32", (3,), 4), random("float32", 3, 4, 4)
     for f in (linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, x * x)):

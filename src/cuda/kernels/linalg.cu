@@ -5,74 +5,7 @@
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/linalg.h"
-
-#define K(name) PASTE(name, SUFFIX)
-
-#ifdef COMPLEX
-typedef float R;
-#define ZERO \
-    {        \
-        0, 0 \
-    }
-FN S made(R re)
-{
-    S y = { re, 0 };
-    return y;
-}
-FN R real_of(S a) { return a.re; }
-FN R size_of(S a) { return m_fabs_f32(a.re) + m_fabs_f32(a.im); } /* by which pivots are chosen */
-FN S conj_of(S a)
-{
-    a.im = -a.im;
-    return a;
-}
-FN S scaled(S a, R c)
-{
-    S y = { a.re * c, a.im * c };
-    return y;
-}
-FN S times_of(S a, S b)
-{
-    S y = { m_fma_f32(a.re, b.re, -(a.im * b.im)), m_fma_f32(a.re, b.im, a.im * b.re) };
-    return y;
-}
-FN S less(S sum, S a, S b) /* sum - a b */
-{
-    sum.re = m_fma_f32(a.im, b.im, m_fma_f32(-a.re, b.re, sum.re));
-    sum.im = m_fma_f32(-a.im, b.re, m_fma_f32(-a.re, b.im, sum.im));
-    return sum;
-}
-/* 1 / a, where the square of neither part over- or underflows. */
-FN S inverse_of(S a)
-{
-    double re = a.re, im = a.im, d = re * re + im * im;
-    S y = { (float)(re / d), (float)(-im / d) };
-    return y;
-}
-FN S over(S a, double c)
-{
-    S y = { (float)(a.re / c), (float)(a.im / c) };
-    return y;
-}
-FN int is_zero(S a) { return a.re == 0 && a.im == 0; }
-FN int is_odd(S a) { return !(a.re - a.re == 0 && a.im - a.im == 0); } /* not finite */
-FN double modulus(S a) { return m_sqrt_f64((double)a.re * a.re + (double)a.im * a.im); }
-#else
-typedef S R;
-#define ZERO 0
-FN S made(R re) { return re; }
-FN R real_of(S a) { return a; }
-FN R size_of(S a) { return K(m_fabs)(a); }
-FN S conj_of(S a) { return a; }
-FN S scaled(S a, R c) { return a * c; }
-FN S times_of(S a, S b) { return a * b; }
-FN S less(S sum, S a, S b) { return K(m_fma)(-a, b, sum); }
-FN S inverse_of(S a) { return 1 / a; }
-FN S over(S a, double c) { return (S)(a / c); }
-FN int is_zero(S a) { return a == 0; }
-FN int is_odd(S a) { return !(a - a == 0); }
-FN double modulus(S a) { return K(m_fabs)(a); }
-#endif
+#include "cuda/kernels/linalg_numbers.h"
 
 /* Where a thread works. */
 struct at {
@@ -133,6 +66,7 @@ FN void eliminate(const struct linalg_call *a, struct at p, int steps, int w, in
         BARRIER();
         int with = pivot_row(a, &p, j);
         S pivot = x[with * ld + j], before = x[j * ld + j], inverse = is_zero(pivot) ? made(1) : inverse_of(pivot);
+        int tiny = is_tiny(pivot) && !is_zero(pivot);
         BARRIER();
         if (p.me == 0)
             swaps[j] = with;
@@ -144,7 +78,7 @@ FN void eliminate(const struct linalg_call *a, struct at p, int steps, int w, in
             }
         for (int r = j + p.me; r < m; r += a->team) {
             S v = r == with ? before : x[r * ld + j];
-            x[r * ld + j] = r == j ? pivot : times_of(v, inverse);
+            x[r * ld + j] = r == j ? pivot : tiny ? quotient(v, pivot) : times_of(v, inverse);
         }
         BARRIER();
         ROWS(r, j + 1, m)
@@ -163,12 +97,16 @@ FN void substitute(const struct linalg_call *a, struct at p, int w, int upper)
     int n = a->n, ld = a->pitch;
     for (int i = 0; i < n; i++) {
         int j = upper ? n - 1 - i : i;
-        S inverse = inverse_of(x[j * ld + j]);
+        S pivot = x[j * ld + j], inverse = inverse_of(pivot);
+        int tiny = is_tiny(pivot);
         BARRIER();
         ROWS(r, upper ? 0 : j + 1, upper ? j : n)
         {
-            S f = times_of(x[r * ld + j], inverse);
-            COLUMNS(c, n, w) { x[r * ld + c] = less(x[r * ld + c], f, x[j * ld + c]); }
+            S v = x[r * ld + j], f = times_of(v, inverse);
+            if (tiny)
+                COLUMNS(c, n, w) { x[r * ld + c] = less(x[r * ld + c], v, quotient(x[j * ld + c], pivot)); }
+            else
+                COLUMNS(c, n, w) { x[r * ld + c] = less(x[r * ld + c], f, x[j * ld + c]); }
         }
     }
     BARRIER();
@@ -227,11 +165,13 @@ FN void solve_in(const struct linalg_call *a, S *shared)
     int nan = failed_with_nan(a, p, failed, odd);
     ROWS(r, 0, n)
     {
-        S inverse = inverse_of(p.x[r * ld + r]);
+        S pivot = p.x[r * ld + r], inverse = inverse_of(pivot);
+        int tiny = is_tiny(pivot);
         COLUMNS(c, n, w)
         {
             int column = p.first + c - n;
-            S v = times_of(p.x[r * ld + c], inverse);
+            S v = p.x[r * ld + c];
+            v = tiny ? quotient(v, pivot) : times_of(v, inverse);
             if (!a->b && (a->part == LINALG_LOWER ? column > r : a->part == LINALG_UPPER && column < r))
                 v = made(0);
             if (p.there)
