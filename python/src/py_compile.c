@@ -553,16 +553,28 @@ static PyObject *compiled_repr(PyObject *o)
     return PyUnicode_FromFormat("<compiled %R>", ((struct compiled_object *)o)->fun);
 }
 
+struct visiting {
+    visitproc visit;
+    void *arg;
+};
+
+static int visit_form(void *form, void *v)
+{
+    const struct visiting *of = v;
+    return of->visit(form, of->arg);
+}
+
 static int compiled_traverse(PyObject *o, visitproc visit, void *arg)
 {
     struct compiled_object *c = (struct compiled_object *)o;
+    struct visiting forms = { visit, arg };
     Py_VISIT(Py_TYPE(o));
     Py_VISIT(c->fun);
     Py_VISIT(c->inputs);
     Py_VISIT(c->outputs);
     Py_VISIT(c->keys);
     Py_VISIT(c->last);
-    return 0;
+    return c->traces.ctx ? mlx_compiled_visit(c->traces, visit_form, &forms) : 0;
 }
 
 /* A cycle through anything else also goes through something that can be cleared. */
@@ -573,6 +585,7 @@ static int compiled_object_clear(PyObject *o)
     c->last = Py_NewRef(Py_None);
     Py_XDECREF(last);
     PyDict_Clear(c->keys);
+    mlx_compiled_forget(c->traces);
     return 0;
 }
 

@@ -208,6 +208,22 @@ int mlx_compiled_attach(mlx_compiled c, int64_t trace, void *payload, void (*dto
 
 void *mlx_compiled_payload(mlx_compiled c, int64_t trace) { return c.ctx ? compiled_payload(c.ctx, trace) : NULL; }
 
+int mlx_compiled_visit(mlx_compiled c, int (*visit)(void *payload, void *arg), void *arg)
+{
+    if (!capi_held(__func__, "a compiled function", "c", c.ctx) ||
+        !capi_need(__func__, "a function", "visit", (const void *)(uintptr_t)visit))
+        return capi_report();
+    return compiled_visit(c.ctx, visit, arg);
+}
+
+int mlx_compiled_forget(mlx_compiled c)
+{
+    if (!capi_held(__func__, "a compiled function", "c", c.ctx))
+        return capi_report();
+    compiled_clear(c.ctx);
+    return 0;
+}
+
 int mlx_compiled_describe(mlx_compiled c, const char *const *names, size_t names_num, const char *why)
 {
     if (!capi_held(__func__, "a compiled function", "c", c.ctx))

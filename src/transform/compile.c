@@ -425,15 +425,19 @@ static void tell_recompiling(struct compiled *c, const struct key *k, const stru
     lock_give(&tables);
 }
 
+/* A trace may be under several keys: is this the first that has it? */
+static bool is_first(const struct compiled *c, const struct slot *s)
+{
+    const struct slot *t = c->newest;
+    while (t->trace != s->trace) t = t->older;
+    return t == s;
+}
+
 /* How many traces there are under all the keys. */
 static int count_traces(const struct compiled *c)
 {
     int n = 0;
-    for (const struct slot *s = c->newest; s; s = s->older) {
-        const struct slot *t = c->newest;
-        while (t->trace != s->trace) t = t->older;
-        n += t == s;
-    }
+    for (const struct slot *s = c->newest; s; s = s->older) n += is_first(c, s);
     return n;
 }
 
@@ -501,6 +505,17 @@ void *compiled_payload(struct compiled *c, int64_t number)
     void *payload = t && t->attached ? t->attached->payload : NULL;
     lock_give(&tables);
     return payload;
+}
+
+int compiled_visit(struct compiled *c, int (*visit)(void *payload, void *arg), void *arg)
+{
+    int status = 0;
+    lock_take(&tables);
+    for (const struct slot *s = c->newest; s && !status; s = s->older)
+        for (const struct attached *a = is_first(c, s) ? s->trace->attached : NULL; a && !status; a = a->older)
+            status = visit(a->payload, arg);
+    lock_give(&tables);
+    return status;
 }
 
 /* ---- calling */

@@ -30,6 +30,9 @@ int compiled_call(struct compiled *c, struct closure *f, int n_constants, const 
 /* Something of the caller's for a trace, let go of together with it. */
 void compiled_attach(struct compiled *c, int64_t trace, void *payload, void (*drop)(void *));
 void *compiled_payload(struct compiled *c, int64_t trace);
+/* visit(payload, arg) for all that is attached, until one gives what is not 0, which is the result.  It is called under
+ * a lock. */
+int compiled_visit(struct compiled *c, int (*visit)(void *payload, void *arg), void *arg);
 
 /* For what compiled_text says of the trace in hand; called from inside f.  names[i] is argument i;
  * why, NULL or a reason for tracing that the caller knows.  Both copied.  Non-zero after mx_fail: nothing is known. */

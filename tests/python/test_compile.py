@@ -1153,3 +1153,97 @@ def test_a_constant_result_of_a_graph_that_is_open_depends_on_its_operand():
         return mx.compile(lambda y: (y, x))(mx.ones(2))[1] ** 2
 
     assert mx.grad(lambda x: f(x).sum())(mx.array([1.0, 3.0])).tolist() == [2, 6]
+
+
+X3 = mx.ones(3)
+
+
+class Thing:
+    pass
+
+
+class Marked:
+    def __init__(self, child, aux):
+        self.child, self.aux = child, aux
+
+
+mlx.utils.register_tree_node(Marked, lambda p: ((p.child,), p.aux), lambda aux, c: Marked(c[0], aux))
+
+
+def returns_constant(t):
+    f = mx.compile(lambda x: (x + 1, t))
+    return f, f(X3)[1] is t
+
+
+def returns_itself(t):
+    t.f = mx.compile(lambda x: (x + 1, t.f))
+    return t.f, t.f(X3)[1] is t.f
+
+
+def returns_a_node(t):
+    f = mx.compile(lambda x: {"a": [Marked(x + 1, t)]})
+    return f, f(X3)["a"][0].aux is t
+
+
+def returns_after_other_shapes(t):
+    """One trace under several keys."""
+    f = mx.compile(lambda x: (x + 1, t), shapeless=True)
+    return f, all(f(mx.ones(n))[1] is t for n in ([2], [3], [4], [2, 2]))
+
+
+def assigns_captured(t):
+    state = {}
+
+    def step(x):
+        state["y"] = Marked(x + 1, t)
+        return x
+
+    f = mx.compile(step, outputs=state)
+    f(X3)
+    return f, state.pop("y").aux is t
+
+
+def maps_a_custom_function(t):
+    """The graph of a batch that is not evaluated has no rules outside of transforms."""
+    f = mx.custom_function(lambda x: x * 2)
+    f.vjp(lambda x, ct, y: (ct, t)[0])
+    f.jvp(lambda x, d: (d, t)[0])
+    t.y = mx.vmap(f)(X3)
+    return t.y, True
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        returns_constant,
+        returns_itself,
+        returns_a_node,
+        returns_after_other_shapes,
+        assigns_captured,
+        maps_a_custom_function,
+    ],
+)
+def test_cycles_through_what_a_trace_gave_are_collected(make):
+    t = Thing()
+    t.keeps, right = make(t)
+    assert right
+    gone = weakref.ref(t)
+    gc.collect()
+    assert gone() is t and make(Thing())[1]
+    if make is not maps_a_custom_function:
+        assert t.keeps(X3) is not None and t.keeps.trace_count == 1
+    del t
+    gc.collect()
+    assert gone() is None
+
+
+def test_rules_of_a_mapped_custom_function_stay_inside_transforms():
+    f = mx.custom_function(lambda x: x * x)
+    f.vjp(lambda x, ct, y: 10 * ct)
+    f.jvp(lambda x, d: 7 * d)
+    x = mx.array([1.0, 2.0, 3.0])
+    for way in (mx.vmap(f), mx.compile(mx.vmap(f)), mx.checkpoint(mx.vmap(f)), lambda x: mx.vmap(mx.vmap(f))(x[None])):
+        assert mx.grad(lambda x: way(x).sum())(x).tolist() == [10, 10, 10]  # noqa: B023
+        assert mx.jvp(way, [x], [x])[1][0].flatten().tolist() == [7, 14, 21]
+        assert mx.linearize(way, x)[1](x).flatten().tolist() == [7, 14, 21]
+        assert way(x).flatten().tolist() == [1, 4, 9]

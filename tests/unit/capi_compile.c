@@ -142,6 +142,55 @@ static void failures(void **state)
 
 static void count(void *payload) { ++*(int *)payload; }
 
+struct visits {
+    int n, stop_at;
+    void *last;
+};
+
+static int note_visit(void *payload, void *arg)
+{
+    struct visits *v = arg;
+    v->last = payload;
+    return ++v->n == v->stop_at ? 7 : 0;
+}
+
+/* A trace that serves several keys is visited once. */
+static void what_is_attached_is_visited(void **state)
+{
+    (void)state;
+    mlx_compiled c = mlx_compiled_new("the function", true);
+    mlx_closure fun = mlx_closure_new_func(twice);
+    mlx_vector_array out = mlx_vector_array_new();
+    int ended = 0;
+    struct visits v = { 0 };
+    for (int n = 1; n <= 3; n++) {
+        mlx_vector_array in = ones(n);
+        int64_t trace = -2;
+        OK(mlx_compiled_apply(&out, &trace, c, fun, NULL, 0, in));
+        assert_int_equal(trace, 0);
+        mlx_vector_array_free(in);
+    }
+    assert_int_equal(mlx_compiled_visit(c, note_visit, &v), 0);
+    assert_int_equal(v.n, 0);
+    for (int i = 0; i < 2; i++) OK(mlx_compiled_attach(c, 0, &ended, count));
+    assert_int_equal(mlx_compiled_visit(c, note_visit, &v), 0);
+    assert_int_equal(v.n, 2);
+    assert_ptr_equal(v.last, &ended);
+    v = (struct visits){ .stop_at = 1 };
+    assert_int_equal(mlx_compiled_visit(c, note_visit, &v), 7);
+    assert_int_equal(v.n, 1);
+    assert_int_equal(ended, 0);
+    OK(mlx_compiled_forget(c));
+    assert_int_equal(ended, 2);
+    assert_int_equal(mlx_compiled_visit(c, note_visit, &v), 0);
+    assert_int_equal(v.n, 1);
+    FAILS(mlx_compiled_visit(c, NULL, &v), "[compiled_visit] expected a function for `visit`");
+    FAILS(mlx_compiled_forget((mlx_compiled){ NULL }), "[compiled_forget] expected a compiled function");
+    mlx_vector_array_free(out);
+    mlx_closure_free(fun);
+    OK(mlx_compiled_free(c));
+}
+
 static void what_a_binding_keeps(void **state)
 {
     (void)state;
@@ -201,6 +250,7 @@ int main(void)
         cmocka_unit_test(modes),
         cmocka_unit_test(failures),
         cmocka_unit_test(what_a_binding_keeps),
+        cmocka_unit_test(what_is_attached_is_visited),
         cmocka_unit_test(names_that_cannot_be_copied),
     };
     return cmocka_run_group_tests_name("C API: compile", tests, start_listening, all_gone);

@@ -79,6 +79,13 @@ MLX_API int mlx_compiled_attach(mlx_compiled c, int64_t trace, void *payload, vo
 /* What was attached last; NULL where nothing is. */
 MLX_API void *mlx_compiled_payload(mlx_compiled c, int64_t trace);
 
+/* visit(payload, arg) for everything that was attached and is kept, until an answer is not 0, which is returned: for
+ * languages that look for cycles. It must not call the library. */
+MLX_API int mlx_compiled_visit(mlx_compiled c, int (*visit)(void *payload, void *arg), void *arg);
+
+/* Forgets the traces, and what is attached to them. */
+MLX_API int mlx_compiled_forget(mlx_compiled c);
+
 /* To be called by the function that is being traced: what its arguments are called in
  * mlx_compiled_text, and why it is traced where that is known (else NULL). */
 MLX_API int mlx_compiled_describe(mlx_compiled c, const char *const *names, size_t names_num, const char *why);
