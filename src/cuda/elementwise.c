@@ -2,7 +2,14 @@
 #include "cuda/gpu.h"
 #include "plan/layout.h"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, ROUNDS = 4, BLOCKS = 16 };
+
+/* How often a block goes on to its next elements: while there remain BLOCKS a multiprocessor. */
+static int32_t rounds_of(const struct gpu *g, int64_t pieces)
+{
+    int64_t rounds = pieces / (g->multiprocessors * BLOCKS);
+    return (int32_t)(rounds < 1 ? 1 : rounds < ROUNDS ? rounds : ROUNDS);
+}
 
 int gpu_run_elementwise(const struct run *r)
 {
@@ -26,9 +33,10 @@ int gpu_run_elementwise(const struct run *r)
             low |= w.step[i] ? at[i] : 0;
         }
         w.aligned = low % 16 == 0;
-        void *unary[] = { &to, &at[0], &w }, *binary[] = { &to, &at[0], &at[1], &w };
-        failed = gpu_launch(r->stream, op->name, f, ceil_div(w.n, (int64_t)THREADS * gpu_lanes(t)), THREADS,
-                            r->nin == 1 ? unary : binary);
+        int64_t pieces = ceil_div(w.n, (int64_t)THREADS * gpu_lanes(t));
+        int32_t rounds = rounds_of(g, pieces);
+        void *unary[] = { &to, &at[0], &w, &rounds }, *binary[] = { &to, &at[0], &at[1], &w, &rounds };
+        failed = gpu_launch(r->stream, op->name, f, ceil_div(pieces, rounds), THREADS, r->nin == 1 ? unary : binary);
     }
     gpu_drop(r->nin, hold);
     return failed;

@@ -59,19 +59,31 @@ static void box_add_axis(struct move_walk *w, const struct box *b, int i)
     w->stride[1][w->ndim++] = b->from[i];
 }
 
+/* Do all rows begin at a multiple of a piece, on both sides, and end with one? */
+static bool is_in_pieces(const struct box *b, uint64_t addresses, int row)
+{
+    int64_t piece = TURN_PIECE(b->item), last = b->ndim - 1;
+    bool whole =
+        addresses % ((uint64_t)piece * b->item) == 0 && b->shape[row] % piece == 0 && b->shape[last] % piece == 0;
+    for (int i = 0; i < b->ndim && whole; i++)
+        whole = (i == row || b->from[i] % piece == 0) && (i == last || b->to[i] % piece == 0);
+    return whole;
+}
+
 static int turn_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from, int row)
 {
-    static struct gpu_found found[5];
-    void *f = gpu_find_sized(gpu_of(r), found, "move", "turn", b->item);
-    int last = b->ndim - 1;
+    static struct gpu_found found[2][5];
+    bool pieces = is_in_pieces(b, to | from, row);
+    void *f = gpu_find_sized(gpu_of(r), found[pieces], "move", pieces ? "turn_pieces" : "turn", b->item);
+    int last = b->ndim - 1, piece = TURN_PIECE(b->item);
     struct turn_args a = { .to = (void *)to,
                            .from = (const void *)from,
                            .rows = b->shape[row],
                            .columns = b->shape[last],
                            .to_row = b->to[row],
                            .from_column = b->from[last] };
-    a.tall = (uint32_t)ceil_div(a.rows, TURN_SIDE);
-    a.wide = (uint32_t)ceil_div(a.columns, TURN_SIDE);
+    a.tall = (uint32_t)ceil_div(a.rows, pieces ? TURN_TALL * piece : TURN_SIDE);
+    a.wide = (uint32_t)ceil_div(a.columns, pieces ? TURN_WIDE * piece : TURN_SIDE);
     int64_t blocks = (int64_t)a.tall * a.wide;
     for (int i = 0; i < last; i++)
         if (i != row) {
@@ -79,7 +91,8 @@ static int turn_box(const struct run *r, const struct box *b, uint64_t to, uint6
             blocks *= b->shape[i];
         }
     void *args[] = { &a };
-    return !f || gpu_launch(r->stream, name_of(r), f, blocks, TURN_SIDE * TURN_ROWS, args);
+    return !f ||
+           gpu_launch(r->stream, name_of(r), f, blocks, pieces ? TURN_TALL * TURN_WIDE : TURN_SIDE * TURN_ROWS, args);
 }
 
 static int copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from)

@@ -4,16 +4,18 @@
 #include "emulated/kernels.h"
 #include "emulated/rows.h"
 
-#define RUN_1(name)                                                                                             \
-    static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int64_t blocks, int threads) \
-    {                                                                                                           \
-        (void)b;                                                                                                \
-        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, w);                                                   \
+#define RUN_1(name)                                                                                            \
+    static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int rounds, int64_t blocks, \
+                             int threads)                                                                      \
+    {                                                                                                          \
+        (void)b;                                                                                               \
+        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, w, rounds);                                          \
     }
-#define RUN_2(name)                                                                                             \
-    static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int64_t blocks, int threads) \
-    {                                                                                                           \
-        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, b, w);                                                \
+#define RUN_2(name)                                                                                            \
+    static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int rounds, int64_t blocks, \
+                             int threads)                                                                      \
+    {                                                                                                          \
+        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, b, w, rounds);                                       \
     }
 #define UNARY(name, label, set, ...) ROW(set, RUN_1(name))
 #define BINARY(name, label, set, ...) ROW(set, RUN_2(name))
@@ -31,10 +33,10 @@ const struct emulated_row K(emulated)[] = {
 /* clang-format off */
 #define UNARY(name, label, set, ...) \
     ROW(set, static void K(launched_##name)(void **a) \
-    { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(struct walk *)a[2]); })
+    { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(struct walk *)a[2], *(int32_t *)a[3]); })
 #define BINARY(name, label, set, ...) \
     ROW(set, static void K(launched_##name)(void **a) \
-    { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(void **)a[2], *(struct walk *)a[3]); })
+    { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(void **)a[2], *(struct walk *)a[3], *(int32_t *)a[4]); })
 #include "ops/ops.def"
 /* clang-format on */
 

@@ -9,7 +9,7 @@
 struct emulated_row {
     const char *name; /* NULL ends the table */
     int operands;
-    void (*run)(void *y, const void *a, const void *b, struct walk w, int64_t blocks, int threads);
+    void (*run)(void *y, const void *a, const void *b, struct walk w, int rounds, int64_t blocks, int threads);
 };
 
 #endif

@@ -46,6 +46,15 @@ def test_copies(layout, dtype):
     same(lambda x: mx.contiguous(view(x)), grid(dtype, 5, 40, 70))
 
 
+@pytest.mark.parametrize("axes", [(0, 2, 1), (2, 1, 0), (1, 2, 0), (2, 0, 1)], ids=str)
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+def test_turned_copies_of_whole_pieces(dtype, axes):
+    x = grid(dtype, 24, 40, 272)
+    same(lambda x: mx.contiguous(x.transpose(*axes)), x)
+    same(lambda x: mx.contiguous(x[:, 8:, 16:].transpose(*axes)), x)
+    same(lambda x: mx.contiguous(x[:, 1:, 16:].transpose(*axes)), x)
+
+
 def test_copies_of_many_shapes():
     r = np.random.default_rng(1)
     for _ in range(150):

@@ -66,6 +66,35 @@ KERNEL(K(cu_turn), struct turn_args)
             y[p.at[0] + (row + k) * a.to_row + column + along] = square[along][k];
 }
 
+/* The same where all rows, on either side, begin at a multiple of a piece and are whole pieces. */
+enum { PIECE = TURN_PIECE(SIZE) };
+union piece {
+    UNIT v[PIECE];
+    struct words2 half;
+#if SIZE > 1
+    words all;
+#endif
+};
+KERNEL(K(cu_turn_pieces), struct turn_args)
+{
+    UNIT *y = (UNIT *)a.to;
+    const UNIT *x = (const UNIT *)a.from;
+    int64_t i = blockIdx.x, rest = gridDim.x;
+    int64_t row = (place_along(&i, a.tall, rest) * TURN_TALL + threadIdx.x % TURN_TALL) * PIECE;
+    int64_t column = (place_along(&i, a.wide, rest) * TURN_WIDE + threadIdx.x / TURN_TALL) * PIECE;
+    struct places p = places_moved(&a.w, i, rest);
+    union piece u[PIECE], turned;
+    if (row >= a.rows || column >= a.columns)
+        return;
+    UNROLLED
+    for (int k = 0; k < PIECE; k++) COPY_LANES(u[k].v, x + p.at[1] + row + (column + k) * a.from_column, sizeof u[k].v);
+    UNROLLED
+    for (int k = 0; k < PIECE; k++) {
+        for (int j = 0; j < PIECE; j++) turned.v[j] = u[j].v[k];
+        PUT_LANES(y + p.at[0] + (row + k) * a.to_row + column, turned.v, sizeof turned.v);
+    }
+}
+
 KERNEL(K(cu_select), struct select_args)
 {
     UNIT *y = (UNIT *)a.y, v[MOVE_EACH];

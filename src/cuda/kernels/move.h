@@ -4,7 +4,18 @@
 
 #include "plan/walk.h"
 
-enum { MOVE_THREADS = 256, MOVE_EACH = 4, MOVE_DIMS = 16, TURN_SIDE = 32, TURN_ROWS = 8 };
+enum {
+    MOVE_THREADS = 256,
+    MOVE_EACH = 4,
+    MOVE_DIMS = 16,
+    TURN_SIDE = 32,
+    TURN_ROWS = 8,
+    TURN_TALL = 8,
+    TURN_WIDE = 32
+};
+
+/* Elements of `size` bytes that cu_turn_pieces reads and writes at once: each thread turns a square of so many. */
+#define TURN_PIECE(size) ((size) == 1 ? 8 : 16 / (int)(size))
 
 /* A shape, with strides in elements on either side: `to` first. */
 struct move_walk {
@@ -28,8 +39,8 @@ struct fill_args {
     int64_t n;
 };
 
-/* Elements whose neighbours in `from` lie along rows and in `to` along columns, in squares; the other dimensions are
- * walked by blocks. */
+/* Elements whose neighbours in `from` lie along rows and in `to` along columns, in squares of TURN_SIDE, or of
+ * TURN_TALL by TURN_WIDE threads with a square each; the other dimensions are walked by blocks. */
 struct turn_args {
     void *to;
     const void *from;
