@@ -1,5 +1,6 @@
 /* create.c: arrays made from nothing, on a GPU. */
 #include "cuda/kernels/create.h"
+#include "core/scope.h"
 #include "cuda/gpu.h"
 #include "ops/create.h"
 #include "plan/series.h"
@@ -62,4 +63,14 @@ int gpu_run_eye(const struct run *r)
                                    .one = one_of((enum dtype)y->dtype),
                                    .size = (int32_t)itemsize(y) };
     return launch_creation(r, &found, "diagonal", ceil_div(a.n * a.size, 16), &a);
+}
+
+/* ---- one number that the host knows */
+
+int gpu_run_number_of_elements(const struct run *r)
+{
+    MX_SCOPE(NULL);
+    mx n = number_of_elements(r->x[0], r->args), y = r->y[0];
+    struct stream *s = r->stream;
+    return is_nil(n) || gpu_out_new(r, 0) || s->on->to_device(s, gpu_pointer(r, y), array_host(n), itemsize(n));
 }

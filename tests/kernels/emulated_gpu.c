@@ -15,6 +15,7 @@
 #include "cuda/driver.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
+#include "ops/create.h"
 #include "ops/fast.h"
 #include "ops/op.h"
 #include "ops/ops.h"
@@ -336,6 +337,12 @@ static mx diagonal(const struct trial *t, const mx x[])
     return (void)x, mx_eye(t->n, 5, t->n % 3 - 1, (enum dtype)t->fold);
 }
 
+static mx count(const struct trial *t, const mx x[])
+{
+    int64_t axes[] = { 0, 1 };
+    return mx_infer(&op_number_of_elements, &(struct number_args){ { 2, axes }, t->n, (enum dtype)t->fold }, 1, x);
+}
+
 static void from_nothing(void **unused)
 {
     (void)unused;
@@ -349,6 +356,8 @@ static void from_nothing(void **unused)
             beside(&t, "many keys", &many, 0, 0);
         }
         for (int k = 0; k < TYPES; k++) {
+            for (int inverted = 0; inverted < 2; inverted++)
+                beside(&(struct trial){ "number_of_elements", count, NULL, inverted, types[k] }, "sizes", &many, 0, 0);
             beside(&(struct trial){ "eye", diagonal, NULL, lengths[l], types[k] }, "a diagonal", &one, 0, 0);
             if (types[k] != DT_bool_)
                 beside(&(struct trial){ "arange", numbered, NULL, lengths[l], types[k] }, "a series", &one, 0, 0);
