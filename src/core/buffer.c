@@ -4,6 +4,7 @@
 #include "core/buffer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/error.h"
 #include "core/lock.h"
@@ -329,6 +330,22 @@ int buffer_bring_host(struct buffer *b)
         failed = buffer_need_host(b) || d->stream->on->to_host(d->stream, d->mark, b->host, d->p, b->bytes);
         if (!failed && !atomic_load(&b->lent_on))
             atomic_fetch_or(&b->state, ON_HOST);
+    }
+    lock_give(&moving);
+    return failed;
+}
+
+int buffer_read(struct buffer *b, size_t at, void *to, size_t bytes)
+{
+    if (buffer_wait(b))
+        return 1;
+    int failed = 0;
+    lock_take(&moving);
+    if (atomic_load(&b->state) & ON_HOST) {
+        memcpy(to, (const char *)b->host + at, bytes);
+    } else {
+        const struct side *d = atomic_load(&b->sides);
+        failed = d->stream->on->to_host(d->stream, d->mark, to, (const char *)d->p + at, bytes);
     }
     lock_give(&moving);
     return failed;

@@ -63,6 +63,8 @@ struct buffer *buffer_new_on(struct stream *s, size_t bytes);
 int buffer_bring(struct buffer *b, struct stream *s);
 /* Makes them current on the host, and waits for that. */
 int buffer_bring_host(struct buffer *b);
+/* Copies some of them, from number `at` on, and waits for that; the host does not get the others. */
+int buffer_read(struct buffer *b, size_t at, void *to, size_t bytes);
 /* The calling thread waits until they are there, wherever that is; or asks whether they are. */
 int buffer_wait(struct buffer *b);
 bool buffer_is_there(struct buffer *b);

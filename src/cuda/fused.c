@@ -388,20 +388,24 @@ static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bo
 
 /* ---- running */
 
-/* Both halves of a group, each by itself. */
+/* Both halves of a group, each by itself.  The entries stay as they were: a loop runs them again. */
 static int run_in_two(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
     int half = n / 2, failed = 0;
     bool first[FUSE_MOST];
+    uint8_t was[FUSE_MOST][sizeof m[0]->from];
     memcpy(first, wanted, (size_t)half * sizeof *first);
-    for (int i = half; i < n; i++)
+    for (int i = half; i < n; i++) {
+        memcpy(was[i], m[i]->from, sizeof was[i]);
         for (int a = 0; a < m[i]->node->nin; a++) {
             uint8_t *from = &m[i]->from[a];
             if (*from != OUTSIDE && *from < half)
                 first[*from] = true;
             *from = *from == OUTSIDE || *from < half ? OUTSIDE : (uint8_t)(*from - half);
         }
+    }
     failed = gpu_run_fused(s, half, m, first) || gpu_run_fused(s, n - half, m + half, wanted + half);
+    for (int i = half; i < n; i++) memcpy(m[i]->from, was[i], sizeof was[i]);
     for (int i = 0; i < half; i++)
         if (!wanted[i] && m[i]->one->buf) {
             buffer_release(m[i]->one->buf);

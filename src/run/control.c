@@ -127,13 +127,13 @@ static int run_scan_loop(const struct run *r)
 
 /* ---- while_loop */
 
-/* Of a number that is made by now, or queued: the host waits for it. */
+/* Of a number that is made by now, or queued: the host waits for it, and gets nothing of what it may be a view of. */
 static int truth(mx x, bool *is)
 {
-    if (buffer_bring_host(x->buf))
-        return 1;
-    *is = *(const uint8_t *)array_host(x) != 0;
-    return 0;
+    uint8_t byte = 0;
+    int failed = buffer_read(x->buf, (size_t)x->offset, &byte, 1);
+    *is = byte != 0;
+    return failed;
 }
 
 static int run_while_loop(const struct run *r)

@@ -139,7 +139,7 @@ static int make_nodes(struct steps *s)
                                .nin = of->nin,
                                .nout = of->nout,
                                .op = of->op,
-                               .stream = of->stream,
+                               .stream = s->on,
                                .args = of->args,
                                .specs = of->specs,
                                .in = pieces,
@@ -159,7 +159,7 @@ static int make_nodes(struct steps *s)
     return 0;
 }
 
-/* Groups of small arrays are taken apart again. */
+/* Groups of small arrays are taken apart again; not on devices, where starting each entry costs more. */
 static void part_small(struct entry *e, int i)
 {
     while (i >= 0) {
@@ -184,7 +184,7 @@ static int fuse(struct steps *s)
         }
     failed = fuse_plan(n, s->entries, walk, 0);
     graph_unlock();
-    for (int i = 0; i < n && !failed; i++)
+    for (int i = 0; i < n && !failed && !backend_of(s->on)->fuses_small; i++)
         if (!s->entries[i].waits && s->entries[i].before >= 0 && s->entries[i].node->in[0]->size < WORTH_FUSING)
             part_small(s->entries, i);
     return failed;
@@ -212,6 +212,15 @@ static int times_used(const struct step *e, int from, mx x)
     return count;
 }
 
+/* How often members take what member m makes. */
+static int times_inside(const struct step *e, int m)
+{
+    int count = 0;
+    for (int i = m + 1; i < e->n; i++)
+        for (int k = 0; k < e->members[i]->node->nin; k++) count += e->members[i]->from[k] == m;
+    return count;
+}
+
 /* The counts that tell a step which operands it is the last to look at, and which results nobody will. */
 static void step_layout(struct steps *s, struct step *e, int at, struct layout *l)
 {
@@ -231,6 +240,9 @@ static void step_layout(struct steps *s, struct step *e, int at, struct layout *
                 add_drop(s, e, l, s->v[in[k]]);
         }
         e->wanted[m] = l->last[out[0]] >= 0;
+        int inside = e->n > 1 ? times_inside(e, m) : 0;
+        if (inside) /* a backend may run a group in parts, each of which reads it */
+            add_count(s, e, l, s->v[out[0]], inside + 1);
         for (int k = 0; k < n->nout && e->n == 1; k++) {
             bool unused = l->last[out[k]] < 0;
             if (n->nout > 1)

@@ -41,6 +41,10 @@ void loopback_fail_open(int after) { opens_left = after; }
 void loopback_before_queueing(void (*f)(struct stream *s)) { before_queueing = f; }
 size_t loopback_in_use(void) { return atomic_load(&in_use); }
 long loopback_copies(void) { return atomic_load(&copies); }
+
+static atomic_size_t bytes_read;
+
+size_t loopback_read(void) { return atomic_load(&bytes_read); }
 long loopback_recordings(void) { return atomic_load(&recordings); }
 long loopback_replays(void) { return atomic_load(&replays); }
 
@@ -623,6 +627,7 @@ static int to_host(struct stream *s, uint64_t m, void *host, const void *device,
     wait_for(s, m);
     move(host, false, device, true, bytes);
     atomic_fetch_add(&copies, 1);
+    atomic_fetch_add(&bytes_read, bytes);
     return 0;
 }
 

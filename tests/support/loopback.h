@@ -26,6 +26,7 @@ void loopback_set_kernels(bool (*run)(const char *kernel, const int blocks[3], c
                                       const void *const *args));
 size_t loopback_in_use(void);
 long loopback_copies(void); /* to and from the device so far */
+size_t loopback_read(void); /* bytes that went to the host so far */
 /* How many batches were new, and how many were started from what was kept of one. */
 long loopback_recordings(void);
 long loopback_replays(void);

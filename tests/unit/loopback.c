@@ -810,6 +810,36 @@ static void loops_run_there(void **state)
     for (int i = 0; i < 4; i++) mx_drop(&kept[i]);
 }
 
+/* The first of many. */
+static int first_below_hundred(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    MX_SCOPE(NULL);
+    (void)self, (void)n;
+    mx below = mx_less(x[0], mx_scalar_like(100, x[0]));
+    return push(out, mx_squeeze(mx_slice(below, (int[]){ 1 }, (int[]){ 2 }, (int[]){ 1 }), (int[]){ 0 }, 1), NULL);
+}
+
+/* A condition that is part of a larger array: the host reads its byte. */
+static void conditions_are_read_alone(void **state)
+{
+    (void)state;
+    struct closure test = { { .refs = 1 }, first_below_hundred }, twice = { { .refs = 1 }, doubles };
+    mx_own y = { 0 };
+    struct mx_list out = { 0 };
+    {
+        MX_SCOPE(gpu_stream);
+        mx x = ramp(1000);
+        assert_int_equal(mx_while_loop(&test, &twice, 1, &x, &out), 0);
+        mx_keep(&y, out.v[0].it);
+        list_clear(&out);
+    }
+    size_t before = loopback_read();
+    assert_int_equal(mx_eval(1, &y.it), 0);
+    assert_int_equal(loopback_read() - before, 8);
+    assert_float_equal(at(y.it, 3), 3 * 128, 0);
+    mx_drop(&y);
+}
+
 enum { STREAMS = 4 };
 static int compute_on_each(struct stream *const s[STREAMS])
 {
@@ -885,6 +915,7 @@ int main(void)
         cmocka_unit_test_teardown(written_from_outside, nothing_left),
         cmocka_unit_test_teardown(counted_apart, nothing_left),
         cmocka_unit_test_teardown(loops_run_there, nothing_left),
+        cmocka_unit_test_teardown(conditions_are_read_alone, nothing_left),
         cmocka_unit_test_teardown(a_child_computes_on_each_stream, nothing_left),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
