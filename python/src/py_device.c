@@ -364,7 +364,7 @@ static int local_stream_here(PyObject *o, mlx_stream *out)
         mlx_device d = mlx_device_new_type(self->device.type, self->device.index);
         mlx_stream s = { NULL };
         if (d.ctx)
-            s = mlx_stream_new_device(d);
+            mlx_stream_make(&s, d);
         mlx_device_free(d);
         PyObject *made = stream_object(s);
         int failed = made ? PyDict_SetItem(here, o, made) : -1;
@@ -442,7 +442,8 @@ PyObject *fn_new_stream(struct py_call *c)
     mlx_device d = device_argument(c, 0);
     if (!d.ctx)
         return NULL;
-    mlx_stream s = mlx_stream_new_device(d);
+    mlx_stream s = { NULL };
+    mlx_stream_make(&s, d);
     mlx_device_free(d);
     return stream_object(s);
 }

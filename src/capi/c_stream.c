@@ -1,8 +1,8 @@
 /* c_stream.c: stream handles.
  *
  * Streams live as long as the process, so a handle's ctx is the stream itself and freeing it is
- * nothing to do.  The stream of a GPU that is not there is a handle that everything refuses: an
- * empty one would have the work done elsewhere. */
+ * nothing to do.  A stream that could not be made is a handle that everything refuses: an empty one
+ * would have the work done elsewhere. */
 #include <stdio.h>
 
 #include "capi/capi.h"
@@ -12,7 +12,7 @@ const char capi_no_stream[1];
 
 struct stream *capi_stream_refused(void)
 {
-    mx_fail_as(MX_RUNTIME, "[stream] expected a stream, got that of a GPU that is not there");
+    mx_fail_as(MX_RUNTIME, "[stream] expected a stream, got the handle of one that could not be made");
     return NULL;
 }
 
@@ -26,9 +26,10 @@ static struct stream *stream_in(const char *func, const char *arg, mlx_stream s)
 
 static mlx_stream made(struct stream *s)
 {
-    if (!s)
-        capi_report();
-    return (mlx_stream){ s };
+    if (s)
+        return (mlx_stream){ s };
+    capi_report();
+    return (mlx_stream){ (void *)(uintptr_t)capi_no_stream };
 }
 
 static int publish_stream(const char *func, mlx_stream *res, struct stream *s)
@@ -41,10 +42,16 @@ static int publish_stream(const char *func, mlx_stream *res, struct stream *s)
 
 mlx_stream mlx_stream_new(void) { return (mlx_stream){ NULL }; }
 
-mlx_stream mlx_stream_new_device(mlx_device dev)
+static struct stream *new_on(const char *func, mlx_device dev)
 {
     struct device d;
-    return made(capi_device(__func__, "dev", dev, &d) ? NULL : stream_new(d));
+    return capi_device(func, "dev", dev, &d) ? NULL : stream_new(d);
+}
+
+mlx_stream mlx_stream_new_device(mlx_device dev) { return made(new_on(__func__, dev)); }
+int mlx_stream_make(mlx_stream *stream, mlx_device dev)
+{
+    return publish_stream(__func__, stream, new_on(__func__, dev));
 }
 
 int mlx_stream_set(mlx_stream *stream, const mlx_stream src)
@@ -108,8 +115,4 @@ int mlx_set_default_stream(mlx_stream stream)
 
 mlx_stream mlx_default_cpu_stream_new(void) { return made(default_stream((struct device){ DEVICE_CPU, 0 })); }
 
-mlx_stream mlx_default_gpu_stream_new(void)
-{
-    mlx_stream s = made(default_stream((struct device){ DEVICE_GPU, 0 }));
-    return s.ctx ? s : (mlx_stream){ (void *)(uintptr_t)capi_no_stream };
-}
+mlx_stream mlx_default_gpu_stream_new(void) { return made(default_stream((struct device){ DEVICE_GPU, 0 })); }

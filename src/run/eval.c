@@ -699,16 +699,15 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     }
     graph_unlock();
     free(t.stack);
-    for (int i = 0; i < n_detach; i++) node_release(detach[i]);
-    if (t.failed) {
+    if (t.failed)
         tape_discard(&t);
-        return 1;
-    }
     for (struct batch *b = mine, *next; b; b = next) {
         next = b->next;
         backend_of(b->stream)->run_now(b->stream, b);
     }
-    return 0;
+    /* Only now: who is told so may evaluate, for which a queue that keeps a place for a batch of ours has no time. */
+    for (int i = 0; i < n_detach; i++) node_release(detach[i]);
+    return t.failed;
 }
 
 /* Waits for x if it is on its way; raises what went wrong with it. */

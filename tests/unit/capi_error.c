@@ -331,6 +331,8 @@ static mlx_array sines(mlx_stream s)
     return a;
 }
 
+static pthread_t asker;
+
 static bool ask_no_more(void)
 {
     asked++;
@@ -348,6 +350,55 @@ static void who_is_asked_may_take_itself_off(void **state)
     OK(mlx_array_eval(a));
     assert_int_equal(asked, 1);
     mlx_array_free(a);
+    mlx_stream_free(s);
+}
+
+static bool of_this_thread(void)
+{
+    asked += pthread_equal(asker, pthread_self()) ? 1 : 1000000;
+    usleep(10000); /* evaluations end meanwhile */
+    return false;
+}
+
+static void *evaluate_elsewhere(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        mlx_stream s = mlx_default_cpu_stream_new();
+        mlx_array a = sines(s);
+        OK(mlx_array_eval(a));
+        mlx_array_free(a);
+        mlx_stream_free(s);
+    }
+    return NULL;
+}
+
+/* Not by other threads that evaluate, and by this one not after it was taken off, whatever waits or runs still. */
+static void only_its_thread_asks(void **state)
+{
+    (void)state;
+    pthread_t other;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    asked = 0;
+    asker = pthread_self();
+    assert_int_equal(pthread_create(&other, NULL, evaluate_elsewhere, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        mlx_array a = sines(s), b = sines(s);
+        mlx_vector_array first = mlx_vector_array_new_value(a), all = mlx_vector_array_new_value(b);
+        OK(mlx_async_eval(first));
+        mlx_stop_when(of_this_thread);
+        OK(mlx_eval(all));
+        mlx_stop_when(NULL);
+        int before = asked;
+        OK(mlx_eval(first));
+        assert_int_equal(asked, before);
+        mlx_array_free(a);
+        mlx_array_free(b);
+        mlx_vector_array_free(first);
+        mlx_vector_array_free(all);
+    }
+    pthread_join(other, NULL);
+    assert_in_range(asked, 1, 999999);
     mlx_stream_free(s);
 }
 
@@ -447,6 +498,7 @@ int main(void)
         cmocka_unit_test(asking_does_not_evaluate),
         cmocka_unit_test(who_is_asked_may_take_itself_off),
         cmocka_unit_test(who_is_asked_may_let_go),
+        cmocka_unit_test(only_its_thread_asks),
     };
     return cmocka_run_group_tests_name("C API: errors", tests, start_listening, all_gone);
 }

@@ -749,9 +749,50 @@ static void evaluates_in_destroy(void **state)
     mlx_array_free(z);
 }
 
+/* An array that was evaluated in a trace keeps its node until it is evaluated outside of one. */
+static mlx_array of_a_trace;
+static int evaluate_inside(mlx_vector_array *res, const mlx_vector_array in, void *class)
+{
+    mlx_array x = mlx_array_new(), z = mlx_array_new();
+    mlx_output out = { .dtype = MLX_FLOAT32, .ndim = 1, .shape = { 3 } };
+    int failed = mlx_vector_array_get(&x, in, 0) || apply(&z, class, &out, x, x, 1, 1, cpu()) || mlx_array_eval(z) ||
+                 mlx_array_set(&of_a_trace, z) || mlx_vector_array_set_value(res, x);
+    mlx_array_free(x);
+    mlx_array_free(z);
+    return failed;
+}
+
+static void evaluates_in_destroy_after_a_trace(void **state)
+{
+    (void)state;
+    struct mlx_primitive_class cls = bare_class;
+    cls.name = "BareAndTraced";
+    cls.destroy = destroy_and_evaluate;
+    of_a_trace = mlx_array_new();
+    mlx_closure f = mlx_closure_new_func_payload(evaluate_inside, &cls, NULL);
+    mlx_array x = of(3, ramp), y = mlx_array_new();
+    mlx_vector_array in = mlx_vector_array_new_value(x), out = mlx_vector_array_new(), dx = mlx_vector_array_new();
+    OK(mlx_vjp(&out, &dx, f, in, in));
+    found = 0;
+    OK(mlx_square(&y, x, cpu()));
+    OK(mlx_vector_array_set_value(&in, of_a_trace));
+    OK(mlx_vector_array_append_value(in, y));
+    OK(mlx_eval(in));
+    assert_true(found == 4);
+    assert_true(mlx_array_data_float32(y)[2] == 9);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_vector_array_free(dx);
+    mlx_closure_free(f);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_array_free(of_a_trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evaluates_in_destroy_after_a_trace),
         cmocka_unit_test(evaluates_in_no_thread_of_a_rule),
         cmocka_unit_test(computes),
         cmocka_unit_test(evaluates_in_destroy),

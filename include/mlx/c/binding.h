@@ -53,8 +53,10 @@ MLX_API void mlx_index_warn_again(void);
 /* Evaluations of this thread ask `stop` every 50 ms or so, between two operations and while they wait
  * for other threads, and give up with an error of kind MLX_ERROR_INTERRUPTED where it answers true:
  * for languages that take Ctrl-C themselves.  Nothing is lost; arrays that have no value yet get it
- * from a later evaluation.  `stop` cannot evaluate itself; it may let go of any handle, what is waited
- * for included, and take itself off.  NULL: never asked, as at the start. */
+ * from a later evaluation.  `stop` cannot evaluate itself, nor wait for another thread that does, whose
+ * turn comes after this evaluation's; it may let go of any handle, what is waited for included, and
+ * take itself off.  It is asked on this thread alone, so never again once a call that replaced it has
+ * returned.  NULL: never asked, as at the start. */
 MLX_API int mlx_stop_when(bool (*stop)(void));
 
 /* Coroutines of one thread may be inside traced functions in turns, and what one of them does is then noted with the
@@ -137,6 +139,9 @@ MLX_API int mlx_fft_istft(mlx_array *res, const mlx_array stft_matrix, int n_fft
                           const mlx_stream s);
 
 /* Streams */
+
+/* As mlx_stream_new_device, where a failure leaves the handle as it is. */
+MLX_API int mlx_stream_make(mlx_stream *stream, mlx_device dev);
 
 /* Waits for all streams and ends their workers, which come back when they are needed. Default
  * streams stay what they are. */

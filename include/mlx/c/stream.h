@@ -28,7 +28,8 @@ typedef struct mlx_stream_ {
 /* An empty handle, to be filled by the functions that take a mlx_stream *. */
 MLX_API mlx_stream mlx_stream_new(void);
 
-/* A new stream on the device. */
+/* A new stream on the device.  Where there is none that is an error, and the handle one with which every operation
+ * fails, as are those below. */
 MLX_API mlx_stream mlx_stream_new_device(mlx_device dev);
 
 /* Makes `stream` the stream of `src`. */
@@ -61,8 +62,7 @@ MLX_API int mlx_set_default_stream(mlx_stream stream);
 /* A handle of the CPU's default stream. */
 MLX_API mlx_stream mlx_default_cpu_stream_new(void);
 
-/* A handle of the GPU's default stream.  Without a GPU that is an error, and the handle one with which
- * every operation fails; with MLX_GPU=cpu in the environment it is the CPU's. */
+/* A handle of the GPU's default stream; with MLX_GPU=cpu in the environment it is the CPU's. */
 MLX_API mlx_stream mlx_default_gpu_stream_new(void);
 
 #ifdef __cplusplus
