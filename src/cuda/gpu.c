@@ -31,6 +31,14 @@ static int attribute(int device, int which)
     return v;
 }
 
+/* Runs before the driver's own, which was first. */
+static void end_process(void)
+{
+    for (int i = 0; i < MAX_GPUS; i++)
+        if (atomic_load(&gpus[i].opened))
+            gpu_end_rings(&gpus[i]);
+}
+
 static int open_gpu(struct gpu *g, int number)
 {
     int e = cu.device_get(&g->device, number);
@@ -47,6 +55,9 @@ static int open_gpu(struct gpu *g, int number)
     g->number = number;
     cu.device_name(g->name, sizeof g->name, g->device);
     gpu_memory_open(g);
+    lock_open(&g->in.lock, LOCK_DEVICE);
+    lock_open(&g->out.lock, LOCK_DEVICE);
+    (void)atexit(end_process);
     g->major = attribute(g->device, CUDA_ATTRIBUTE_MAJOR);
     g->minor = attribute(g->device, CUDA_ATTRIBUTE_MINOR);
     g->multiprocessors = attribute(g->device, CUDA_ATTRIBUTE_MULTIPROCESSORS);
@@ -190,7 +201,7 @@ static int gpu_follow(struct stream *s, struct stream *other, uint64_t m)
 }
 
 /* Waking a thread takes longer than small work does: it is asked for a while, then slept for. */
-static int wait_event(void *event)
+int gpu_await_event(void *event)
 {
     enum { A_WHILE = 30000 };
     struct timespec from, now;
@@ -211,7 +222,7 @@ static int gpu_wait_for(struct stream *s, uint64_t m)
         return 1;
     int e = event_at(q, m, &event);
     if (!e)
-        e = wait_event(event);
+        e = gpu_await_event(event);
     return gpu_check(q->gpu, "eval", e) || gpu_notes_look(q);
 }
 
@@ -250,8 +261,7 @@ static int to_device(struct stream *s, void *device, const void *host, size_t by
     struct gpu_stream *q = gpu_stream(s);
     if (!gpu_use(q->gpu->number))
         return 1;
-    /* From pageable memory, which the driver has read when the call returns. */
-    return gpu_check(q->gpu, "copy", bytes ? cu.copy_to_device((uint64_t)device, host, bytes, q->stream) : 0);
+    return gpu_send(q, (uint64_t)device, host, bytes);
 }
 
 /* Beside what the stream computes meanwhile. */
@@ -264,10 +274,8 @@ static int to_host(struct stream *s, uint64_t m, void *host, const void *device,
     int e = event_at(q, m, &event);
     if (!e)
         e = cu.stream_wait_event(q->gpu->copies, event, 0);
-    if (!e && bytes)
-        e = cu.copy_to_host(host, (uint64_t)device, bytes, q->gpu->copies);
     if (!e)
-        e = cu.stream_wait(q->gpu->copies);
+        e = gpu_fetch(q->gpu, host, (uint64_t)device, bytes);
     return gpu_check(q->gpu, "copy", e) || gpu_notes_look(q);
 }
 

@@ -14,7 +14,16 @@
 #include "plan/result.h"
 #include "run/queue.h"
 
-enum { MAX_GPUS = 16, MODULES = 1024, RING = 64, GPU_TABLES = 32 };
+enum { MAX_GPUS = 16, MODULES = 1024, RING = 64, GPU_TABLES = 32, GPU_PIECES = 4 };
+
+/* Memory of the host for copies in one direction (staging.c), in pieces; event[i]: piece i has been copied. */
+struct gpu_ring {
+    struct lock lock;
+    char *memory; /* NULL: not yet there */
+    void *event[GPU_PIECES];
+    int next;
+    bool pinned, ended; /* ended: the process is, and pinned memory goes with the driver */
+};
 
 struct gpu {
     struct memory memory; /* the first member */
@@ -27,7 +36,8 @@ struct gpu {
     int major, minor, multiprocessors;
     void *_Atomic module[MODULES]; /* loaded, by number in the library's list */
     void *copies;                  /* the driver's stream for copies to the host */
-    _Atomic int lost;              /* the driver's error after which nothing works any more */
+    struct gpu_ring in, out;
+    _Atomic int lost; /* the driver's error after which nothing works any more */
     atomic_bool opened;
 };
 
@@ -70,6 +80,20 @@ int gpu_check(struct gpu *g, const char *op, int error);
 void gpu_memory_open(struct gpu *g);
 void *gpu_alloc(struct stream *s, size_t bytes);
 void gpu_free(struct stream *s, void *p, size_t bytes);
+
+/* Queues a copy to the device; `from` has been read when it returns.  Non-zero after mx_fail. */
+int gpu_send(struct gpu_stream *q, uint64_t to, const void *from, size_t bytes);
+/* The same of bytes that `fill` makes: n of them from `at` on, pieces in order, at multiples of 4 MiB.  It may use
+ * the pool; non-zero after mx_fail, and the rest is not copied.  Another thread may wait for it. */
+typedef int gpu_fill_fn(void *ctx, void *piece, size_t at, size_t n);
+int gpu_send_filled(struct gpu_stream *q, uint64_t to, size_t bytes, gpu_fill_fn *fill, void *ctx);
+/* Copies to the host behind what the stream for copies has been told to wait for, and waits for that; the driver's
+ * error. */
+int gpu_fetch(struct gpu *g, void *to, uint64_t from, size_t bytes);
+/* When the process ends: nobody writes to pinned memory any more. */
+void gpu_end_rings(struct gpu *g);
+/* Waits until the event has passed; the driver's error. */
+int gpu_await_event(void *event);
 
 /* A kernel of a module by name: "elementwise_f32", "cu_add_f32".  NULL after mx_fail. */
 void *gpu_kernel(struct gpu *g, const char *module, const char *kernel);

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include <dlfcn.h>
 #include <elf.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #define CU(name, symbol, args) EXPORTED int name args __asm__(symbol);
 #include "cuda/driver.def"
 
-enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_IMAGE = 200, NOT_FOUND = 500 };
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_IMAGE = 200, NOT_FOUND = 500, NOT_READY = 600 };
 static const size_t MEMORY = (size_t)4 << 30;
 
 int init(unsigned flags) { return (int)flags; }
@@ -57,19 +58,89 @@ int memory_alloc(uint64_t *address, size_t bytes)
     *address = (uint64_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
     return *address ? SUCCESS : OUT_OF_MEMORY;
 }
-int memory_free(uint64_t address) { return free((void *)address), SUCCESS; }
-int host_alloc(void **p, size_t bytes) { return *p = malloc(bytes), *p ? SUCCESS : OUT_OF_MEMORY; }
+static void catch_up_all(void);
+int memory_free(uint64_t address) { return catch_up_all(), free((void *)address), SUCCESS; }
+
+/* ---- pinned memory, and copies that are not yet made */
+
+static struct pinned {
+    char *p;
+    size_t bytes;
+} pinned[64];
+static struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+} later[64];
+static uint64_t pins, copied, queued; /* copies: how many are done, how many there were */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* With the driver its memory goes, and other threads have a moment to notice. */
+__attribute__((destructor)) static void unpin(void)
+{
+    for (uint64_t i = 0; i < pins; i++) munmap(pinned[i].p, pinned[i].bytes);
+    usleep(pins ? 20000 : 0);
+}
+
+/* PRETEND_UNPINNED in the environment: there is little of it. */
+int host_alloc(void **p, size_t bytes)
+{
+    if (pins == sizeof pinned / sizeof *pinned || (bytes > 1 << 20 && getenv("PRETEND_UNPINNED")))
+        return OUT_OF_MEMORY;
+    *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (*p == MAP_FAILED)
+        return OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    pinned[pins++] = (struct pinned){ *p, bytes };
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
+
+/* Under the lock. */
+static bool is_pinned(const void *p)
+{
+    bool is = false;
+    for (uint64_t i = 0; i < pins; i++)
+        is |= (const char *)p >= pinned[i].p && (const char *)p < pinned[i].p + pinned[i].bytes;
+    return is;
+}
+
+/* Under the lock: makes the first copies, up to that number. */
+static void catch_up(uint64_t number)
+{
+    for (; copied < number; copied++) {
+        struct copy *c = &later[copied % (sizeof later / sizeof *later)];
+        memcpy(c->to, c->from, c->bytes);
+    }
+}
+
+static void catch_up_all(void)
+{
+    pthread_mutex_lock(&lock);
+    catch_up(queued);
+    pthread_mutex_unlock(&lock);
+}
+
+static int copy(void *to, const void *from, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    if (queued - copied == sizeof later / sizeof *later)
+        catch_up(copied + 1);
+    bool waits = is_pinned(to) || is_pinned(from);
+    later[queued++ % (sizeof later / sizeof *later)] = (struct copy){ to, from, bytes };
+    if (!waits)
+        catch_up(queued);
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
+
 int copy_to_device(uint64_t to, const void *from, size_t bytes, void *stream)
 {
-    (void)stream;
-    memcpy((void *)to, from, bytes);
-    return SUCCESS;
+    return stream ? copy((void *)to, from, bytes) : INVALID_VALUE;
 }
 int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    (void)stream;
-    memcpy(to, (const void *)from, bytes);
-    return SUCCESS;
+    return stream ? copy(to, (const void *)from, bytes) : INVALID_VALUE;
 }
 int copy_on_device(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
@@ -81,19 +152,56 @@ int copy_from_peer(uint64_t to, void *to_context, uint64_t from, void *from_cont
     (void)from_context;
     return copy_on_device(to, from, bytes, stream);
 }
-/* What is queued is done: streams and events have nothing to remember. */
+
+/* ---- streams and events: but for such copies, what is queued is done; all of it in the order in which it came,
+ * whatever the stream */
+
 int stream_create(void **stream, unsigned flags) { return *stream = (void *)&MEMORY, (void)flags, SUCCESS; }
 int stream_destroy(void *stream) { return stream ? SUCCESS : INVALID_VALUE; }
 int stream_wait_event(void *stream, void *event, unsigned flags)
 {
     return stream && event ? (int)flags : INVALID_VALUE;
 }
-int stream_wait(void *stream) { return stream ? SUCCESS : INVALID_VALUE; }
-int event_create(void **event, unsigned flags) { return *event = (void *)&MEMORY, (void)flags, SUCCESS; }
-int event_destroy(void *event) { return event ? SUCCESS : INVALID_VALUE; }
-int event_record(void *event, void *stream) { return event && stream ? SUCCESS : INVALID_VALUE; }
-int event_wait(void *event) { return event ? SUCCESS : INVALID_VALUE; }
-int event_query(void *event) { return event ? SUCCESS : INVALID_VALUE; }
+int stream_wait(void *stream) { return stream ? (catch_up_all(), SUCCESS) : INVALID_VALUE; }
+
+struct event {
+    uint64_t copies; /* that came before it */
+};
+int event_create(void **event, unsigned flags)
+{
+    (void)flags;
+    return (*event = calloc(1, sizeof(struct event))) ? SUCCESS : OUT_OF_MEMORY;
+}
+int event_destroy(void *event) { return event ? (free(event), SUCCESS) : INVALID_VALUE; }
+int event_record(void *event, void *stream)
+{
+    if (!event || !stream)
+        return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    ((struct event *)event)->copies = queued;
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
+int event_wait(void *event)
+{
+    if (!event)
+        return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    catch_up(((struct event *)event)->copies);
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
+/* Who asks finds it passed the next time. */
+int event_query(void *event)
+{
+    if (!event)
+        return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    bool passed = copied >= ((struct event *)event)->copies;
+    pthread_mutex_unlock(&lock);
+    return event_wait(event), passed ? SUCCESS : NOT_READY;
+}
+
 /* A shared object is loaded through a file in memory, which stays open: dlopen takes those of one name for the same.
  * Sections are the last thing in it, which says its size. */
 static void *load_object(const char *image)
@@ -165,6 +273,7 @@ int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) ||
         !stream || extra)
         return INVALID_VALUE;
+    catch_up_all();
     emulated_launch(f, args, (struct emulated_place){ gx, gy, gz }, (struct emulated_place){ bx, by, bz });
     return SUCCESS;
 }

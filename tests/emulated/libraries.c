@@ -1,6 +1,7 @@
 /* libraries.c: NVIDIA's libraries as src/cuda knows them, in one file, for the emulated driver: the versions that they
  * tell, and products of matrices by cuBLASLt.  PRETEND in the environment says how it fails: no_handle, wrong
  * (results), no_algorithm, unsupported, fails (products of more than the trial's size). */
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -169,6 +170,16 @@ static double element(const void *p, int type, int64_t i, bool tf32)
     return x;
 }
 
+/* The driver makes copies of pinned memory late. */
+static void await_copies(void *stream)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*wait)(void *) = driver ? (int (*)(void *))dlsym(driver, "cuStreamSynchronize") : NULL;
+    expect(wait && !wait(stream), "the driver");
+    if (driver)
+        dlclose(driver);
+}
+
 int matmul(void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout,
            const void *beta, const void *c, void *c_layout, void *d, void *d_layout,
            const struct cublaslt_algorithm *algorithm, void *workspace, size_t bytes, void *stream)
@@ -179,6 +190,7 @@ int matmul(void *handle, void *product, const void *alpha, const void *a, void *
     const void *at[] = { a, b, c, d };
     int64_t k = (int64_t)(p->turned[0] ? x->rows : x->columns);
     bool small = z->rows * z->columns * (uint64_t)k <= 4096, tf32 = p->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    await_copies(stream);
     expect(handle && stream && algorithm->data[4] == z->rows * z->columns * (uint64_t)k, "the algorithm asked for");
     for (int i = 0; i < 4; i++) expect((uintptr_t)at[i] % algorithm->data[i] == 0, "the alignment asked for");
     if (!small && pretends("fails"))

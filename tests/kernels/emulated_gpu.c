@@ -757,6 +757,63 @@ static void alignment(void **state)
     }
 }
 
+/* ---- copies of large memory, whose pieces fail one after the other */
+
+static int copies_until_failure;
+static struct cuda_driver whole;
+
+static int no_more_copies(void) { return copies_until_failure-- <= 0 ? CUDA_OUT_OF_MEMORY : CUDA_SUCCESS; }
+
+static int failing_to_device(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+    int e = no_more_copies();
+    return e ? e : whole.copy_to_device(to, from, bytes, stream);
+}
+
+static int failing_to_host(void *to, uint64_t from, size_t bytes, void *stream)
+{
+    int e = no_more_copies();
+    return e ? e : whole.copy_to_host(to, from, bytes, stream);
+}
+
+/* There and back, of which that many copies of pieces go well.  Returns whether all did. */
+static bool copied(mx_own *x, int well)
+{
+    copies_until_failure = well;
+    struct buffer *b = buffer_new_on(on_gpu, x->it->buf->bytes), *of = x->it->buf;
+    bool good = b && !buffer_bring(of, on_gpu) &&
+                !on_gpu->on->from_peer(on_gpu, buffer_on(b, on_gpu), on_gpu, buffer_on(of, on_gpu), b->bytes);
+    if (good)
+        buffer_made(b, on_gpu);
+    good = good && !buffer_bring_host(b);
+    assert_true(good || mx_error_kind() == MX_MEMORY);
+    assert_true(!good || !memcmp(b->host, of->host, b->bytes));
+    mx_error_clear();
+    buffer_release(b);
+    return good;
+}
+
+static void failing_copies(void **unused)
+{
+    (void)unused;
+    enum { PIECES = 6, N = 21 << 20 };
+    whole = cu;
+    cu.copy_to_device = failing_to_device;
+    cu.copy_to_host = failing_to_host;
+    for (int well = 0; well <= 2 * PIECES; well++) {
+        mx_own x = { NULL };
+        {
+            MX_SCOPE(on_cpu);
+            mx_keep(&x, mx_arange(0, N / 8, 1, DT_int64));
+        }
+        assert_false(mx_eval(1, &x.it));
+        assert_int_equal(copied(&x, well), well == 2 * PIECES);
+        assert_true(copied(&x, 2 * PIECES)); /* the next ones find all pieces well */
+        mx_drop(&x);
+    }
+    cu = whole;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -767,7 +824,7 @@ int main(void)
         cmocka_unit_test(orders),          cmocka_unit_test(groups),
         cmocka_unit_test(lookups),         cmocka_unit_test(products),
         cmocka_unit_test(attentions),      cmocka_unit_test(convolutions),
-        cmocka_unit_test(alignment),
+        cmocka_unit_test(alignment),       cmocka_unit_test(failing_copies),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
