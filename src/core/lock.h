@@ -35,4 +35,15 @@ void lock_open(struct lock *l, enum lock_level level);
 static inline void lock_take(struct lock *l) { pthread_mutex_lock(&l->mutex); }
 static inline void lock_give(struct lock *l) { pthread_mutex_unlock(&l->mutex); }
 
+/* Until the end of the block this thread is not cancelled (pthread_cancel): what it has taken, queues' turns too,
+ * nobody would give back. */
+#define MX_UNCANCELLED __attribute__((cleanup(cancel_again), unused)) int cancelled_before_ = cancel_later()
+static inline int cancel_later(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+static inline void cancel_again(const int *before) { pthread_setcancelstate(*before, NULL); }
+
 #endif

@@ -142,6 +142,7 @@ void set_default_stream(struct stream *s) { chosen[s->device.type][s->device.ind
 
 int stream_synchronize(struct stream *s)
 {
+    MX_UNCANCELLED;
     int failed = s->on->synchronize(s);
     mx_run_releases();
     return failed;
@@ -156,6 +157,7 @@ int streams_synchronize_all(void)
 
 int streams_clear(void)
 {
+    MX_UNCANCELLED;
     int stopped = 0;
     FOR_EACH_STREAM(s) stopped = stopped || s->on->rest(s);
     mx_run_releases();

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
@@ -761,6 +762,7 @@ int eval_refused(void)
 
 int mx_eval(int n, const mx x[])
 {
+    MX_UNCANCELLED;
     if (eval_refused() || evaluate_graph(n, x, NULL))
         return 1;
     int failed = 0;
@@ -771,6 +773,7 @@ int mx_eval(int n, const mx x[])
 
 int mx_async_eval(int n, const mx x[])
 {
+    MX_UNCANCELLED;
     struct given given = { 0 };
     if (evaluate_graph(n, x, &given))
         return 1;
@@ -788,5 +791,6 @@ int mx_wait_host(mx x)
         return 1;
     if (atomic_load_explicit(&x->buf->state, memory_order_acquire) & ON_HOST)
         return 0;
+    MX_UNCANCELLED;
     return buffer_bring_host(x->buf);
 }

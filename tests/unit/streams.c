@@ -193,12 +193,51 @@ static void no_worker_to_be_had(void **state)
     assert_int_equal(status, 0);
 }
 
+static int negative_far(mx x)
+{
+    mx_own y = { 0 };
+    across_streams(&y, 0, x, x);
+    int failed = mx_async_eval(1, &y.it) || streams_synchronize_all() || mx_eval(1, &y.it);
+    mx_drop(&y);
+    return failed;
+}
+
+static void *negative_for_ever(void *arg)
+{
+    while (!negative_far(arg)) pthread_testcancel();
+    return arg;
+}
+
+/* A thread that is cancelled while it evaluates or waits first gives back what others need. */
+static void cancelled(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STREAMS; s++) stream[s] = stream_new(default_device());
+    mx_own x = { 0 };
+    {
+        MX_SCOPE(NULL);
+        mx_keep(&x, mx_full(2, (int[]){ 1000, 1000 }, array_of_double(1, DT_float32), DT_float32));
+    }
+    assert_int_equal(mx_eval(1, &x.it), 0);
+    for (int k = 0; k < 60; k++) {
+        pthread_t thread;
+        void *end;
+        assert_int_equal(pthread_create(&thread, NULL, negative_for_ever, x.it), 0);
+        usleep(100 + 137 * (unsigned)k);
+        pthread_cancel(thread);
+        pthread_join(thread, &end);
+        assert_ptr_equal(end, PTHREAD_CANCELED);
+        assert_int_equal(negative_far(x.it), 0);
+    }
+    mx_drop(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_worker_to_be_had),       cmocka_unit_test(overlap),
         cmocka_unit_test(cleared_meanwhile),         cmocka_unit_test(clears),
-        cmocka_unit_test(no_stream_without_a_queue),
+        cmocka_unit_test(no_stream_without_a_queue), cmocka_unit_test(cancelled),
     };
     alarm(500); /* a deadlock ends the test */
     return cmocka_run_group_tests_name("streams", tests, NULL, NULL);
