@@ -304,7 +304,7 @@ struct source *ggml_unpacked(struct source *of, const char *name, uint64_t offse
         { .object = { 1, unpacked_destroy },
           .label = label,
           .size = size,
-          .grain = of->grain ? 1 << 20 : 0,
+          .in_parts = of->in_parts,
           .eager = of->eager,
           .read = unpacked_read },
         of,

@@ -14,7 +14,6 @@
 #include "core/buffer.h"
 
 enum {
-    GRAIN = 4 << 20,       /* bytes that one thread reads at a time */
     MAP_LEAST = 128 << 10, /* reading less than that costs less than mapping it */
 };
 
@@ -147,7 +146,7 @@ struct source *source_open(const char *path)
         .source = { .object = { 1, file_source_destroy },
                     .label = label,
                     .size = (uint64_t)st.st_size,
-                    .grain = GRAIN,
+                    .in_parts = true,
                     .read = file_source_read,
                     .map = source_may_map() ? file_map : NULL },
         .fd = fd,
@@ -206,7 +205,7 @@ struct source *source_part(struct source *of, const char *name, uint64_t from, u
     *p = (struct source_part){ { .object = { 1, part_destroy },
                                  .label = label,
                                  .size = size,
-                                 .grain = of->grain,
+                                 .in_parts = of->in_parts,
                                  .eager = of->eager,
                                  .read = part_read,
                                  .map = of->map ? part_map : NULL,

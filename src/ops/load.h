@@ -11,7 +11,7 @@ struct source {
     const char *label;    /* what messages call it */
     uint64_t size;        /* in bytes */
     const uint8_t *bytes; /* all of it, where it is in memory already: then nothing below is needed */
-    uint64_t grain;       /* pieces of this size may be read by several threads at once; 0: one after the other */
+    bool in_parts;        /* parts of it may be read in any order, by several threads at once */
     bool eager;           /* it may be gone later: arrays are read when they are made */
     /* All n bytes at an offset inside of it, or false after mx_fail. */
     bool (*read)(struct source *self, void *data, uint64_t n, uint64_t offset);

@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/pool.h"
+#include "ops/load.h"
 #include "run/eval.h"
 
 static void finish_batch(struct batch_queue *q, struct event *done, bool now)
@@ -145,7 +146,8 @@ static bool only_launches(struct stream *s, const struct batch *b)
             return false;
     for (int i = 0; i < b->n; i++) {
         const struct node *n = b->entries[i].node;
-        if (!(n->op->traits & VIEW) && !backend_of(s)->supports(n))
+        bool reads = n->op == &op_load; /* from a file, which may take long */
+        if (reads || (!(n->op->traits & VIEW) && !backend_of(s)->supports(n)))
             return false;
     }
     return true;

@@ -75,13 +75,6 @@ static struct copy {
 static uint64_t pins, copied, queued; /* copies: how many are done, how many there were */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* With the driver its memory goes, and other threads have a moment to notice. */
-__attribute__((destructor)) static void unpin(void)
-{
-    for (uint64_t i = 0; i < pins; i++) munmap(pinned[i].p, pinned[i].bytes);
-    usleep(pins ? 20000 : 0);
-}
-
 /* PRETEND_UNPINNED in the environment: there is little of it. */
 int host_alloc(void **p, size_t bytes)
 {
@@ -132,6 +125,14 @@ static int copy(void *to, const void *from, size_t bytes)
         catch_up(queued);
     pthread_mutex_unlock(&lock);
     return SUCCESS;
+}
+
+/* With the driver its memory goes, and other threads have a moment to notice. */
+__attribute__((destructor)) static void unpin(void)
+{
+    catch_up_all();
+    for (uint64_t i = 0; i < pins; i++) munmap(pinned[i].p, pinned[i].bytes);
+    usleep(pins ? 20000 : 0);
 }
 
 int copy_to_device(uint64_t to, const void *from, size_t bytes, void *stream)

@@ -16,7 +16,6 @@ SRC = HERE.parents[1] / "src"
 MATRICES = {"cofactor", "pinv", "qr", "svd", "eigh", "eig", "inverse", "solve", "det", "slogdet", "cholesky", "lu"}
 # Operations without a runner there.
 NONE = {
-    "load": "the elements of a file come from the host",
     "cpu_kernel": "a program's own text for the CPU",
 }
 # Where runners decline, and what.
@@ -26,6 +25,7 @@ DECLINED = {
     "gpu_takes_fft": "2^31 numbers, or lengths for which there is no plan",
     "gpu_takes_gathered": "float64, which builders refuse",
     "gpu_takes_hadamard": "rows that shared memory does not hold",
+    "gpu_takes_load": "what is to be inflated from its beginning",
     "gpu_takes_lookup": "more than 8 dimensions or index arrays",
     "gpu_takes_nonzero": "2^32 elements",
     "gpu_takes_picked": "2^28 products",
