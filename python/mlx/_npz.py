@@ -1,13 +1,12 @@
 """Writes archives of npy files, which are zip files."""
 
-import contextlib
 import io
 import os
 import reprlib
-import secrets
 import zipfile
 
 import mlx.core as mx
+from mlx._new_file import new_file
 
 
 def save(file, args, kwargs, compressed):
@@ -20,34 +19,27 @@ def save(file, args, kwargs, compressed):
     for name in arrays:
         check_name(name)
     if hasattr(file, "write"):
-        return write(Watched(file), arrays, compressed)
-    path = os.fsdecode(file)
-    if "\0" in path:
-        raise mx.Error(f"[savez] expected a path without a null character, got {path!r}")
+        write(Watched(file), arrays, compressed)
+        return
+    path = path_of(file)
     if not os.path.basename(path):
         raise mx.Error(f"[savez] expected the name of a file, got {path!r}")
     path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"[savez] {path} is not a regular file")
-    # Written without a name, or beside, and renamed, so that an interrupted save leaves the old file whole.
-    beside = free_name(path)
-    try:
-        try:
-            descriptor = open_beside(path, beside)
-        except FileNotFoundError as error:
-            raise mx.MissingFileError(f"[savez] could not create {path}: {error.strerror}") from None
-        with os.fdopen(descriptor, "wb") as out:
-            with contextlib.suppress(FileNotFoundError):
-                os.fchmod(descriptor, os.stat(path).st_mode & 0o7777)
-            write(out, arrays, compressed)
-            out.flush()
-            if not os.path.exists(beside):
-                name_it(beside, descriptor)
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
-        raise
+    with new_file("savez", path) as out:
+        write(out, arrays, compressed)
+
+
+def path_of(file):
+    if not isinstance(file, str | bytes | os.PathLike):
+        raise mx.ConversionError(
+            f"savez(): argument 'file' must be a path or an open binary file, not {type(file).__name__}"
+        )
+    path = os.fsdecode(file)
+    if "\0" in path:
+        raise mx.Error(f"[savez] expected a path without a null character, got {path!r}")
+    return path
 
 
 def check_name(name):
@@ -112,31 +104,6 @@ class Watched:
         self.stream.seek(at)
         self.at = at
         return self.tell()
-
-
-def free_name(path):
-    """One beside the path that nothing has, known before anything is there: so an interrupt leaves nothing."""
-    while True:
-        name = f"{path}.{secrets.token_hex(4)}"
-        if not os.path.lexists(name):
-            return name
-
-
-def open_beside(path, name):
-    """A new file in the folder of the path, without a name where the file system has such files."""
-    with contextlib.suppress(OSError):
-        if os.path.exists("/proc/self/fd"):
-            return os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
-    return os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
-
-
-def name_it(name, descriptor):
-    """Gives a file without a name one."""
-    files = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.link(str(descriptor), name, src_dir_fd=files)
-    finally:
-        os.close(files)
 
 
 def write(file, arrays, compressed):

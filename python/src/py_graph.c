@@ -120,7 +120,7 @@ static PyObject *py_export_to_dot(PyObject *m, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "export_to_dot() missing required argument 'file'");
         return NULL;
     }
-    PyObject *file = PyTuple_GetItem(args, 0), *opened = NULL, *done = NULL;
+    PyObject *file = PyTuple_GetItem(args, 0), *done = NULL;
     if (PyLong_Check(file)) { /* open() would take it for a descriptor, and close it */
         PyErr_SetString(exc_conversion, "[export_to_dot] expected a path or a text file, got int");
         return NULL;
@@ -131,22 +131,12 @@ static PyObject *py_export_to_dot(PyObject *m, PyObject *args, PyObject *kwargs)
     if (!text)
         return NULL;
     int open = has_attribute(file, "write");
-    if (open < 0)
-        return Py_DECREF(text), NULL;
-    if (!open) {
-        PyObject *io = PyImport_ImportModule("io");
-        file = opened = io ? PyObject_CallMethod(io, "open", "Os", file, "w") : NULL;
-        Py_XDECREF(io);
-    }
-    if (file)
+    if (open > 0) {
         done = PyObject_CallMethod(file, "write", "O", text);
-    if (opened) {
-        PyObject *error = error_take(), *closed = PyObject_CallMethod(opened, "close", NULL);
-        if (!closed)
-            Py_CLEAR(done);
-        error_put(error);
-        Py_XDECREF(closed);
-        Py_DECREF(opened);
+    } else if (open == 0) {
+        PyObject *files = PyImport_ImportModule("mlx._new_file");
+        done = files ? PyObject_CallMethod(files, "write_text", "sOO", "export_to_dot", file, text) : NULL;
+        Py_XDECREF(files);
     }
     Py_DECREF(text);
     if (!done)

@@ -167,7 +167,8 @@ int mlx_stream_follow(const mlx_stream stream, void *theirs)
 int mlx_array_duplicate(mlx_array *res, const mlx_array arr)
 {
     mx x = capi_opt(arr);
-    const struct side *d = x && x->buf && atomic_load(&x->buf->state) == ON_DEVICE ? atomic_load(&x->buf->sides) : NULL;
+    bool there = x && atomic_load_explicit(&x->status, memory_order_acquire) == READY && x->buf;
+    const struct side *d = there && atomic_load(&x->buf->state) == ON_DEVICE ? atomic_load(&x->buf->sides) : NULL;
     MX_SCOPE(d ? d->stream : NULL);
     return capi_publish(res, mx_duplicate(capi_in(arr)));
 }

@@ -26,36 +26,53 @@
  * It makes threads when it is loaded: loaded with the program, before main, these would take signals that the program
  * blocks everywhere to wait for them, and programs without a factorization would start later. */
 
-static char cannot_open[512]; /* why OpenBLAS is not there */
+LOCK(opening, LOCK_DEVICE);
 
 /* The name of OpenBLAS beside libmlx, in whatever folder that is. */
 static void beside_us(char *path, size_t size)
 {
     const char *name = "libscipy_openblas.so";
     Dl_info us;
-    const char *end = dladdr(cannot_open, &us) ? strrchr(us.dli_fname, '/') : NULL;
+    const char *end = dladdr(&opening, &us) ? strrchr(us.dli_fname, '/') : NULL;
     snprintf(path, size, "%.*s%s", end ? (int)(end + 1 - us.dli_fname) : 0, end ? us.dli_fname : "", name);
     if (access(path, R_OK)) /* in a program with the static library in it, which has loaded OpenBLAS */
         snprintf(path, size, "%s", name);
 }
 
-static void open_blas(void)
+static int fail_open(const char *name)
+{
+    mx_fail_as(MX_RUNTIME, "[linalg.%s] expected OpenBLAS beside libmlx, got: %s", name, dlerror());
+    return 1;
+}
+
+static int open_blas(const char *name)
 {
     char path[PATH_MAX];
     beside_us(path, sizeof path);
     sigset_t before = signals_block();
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     signals_restore(before);
-    if (!library) {
-        snprintf(cannot_open, sizeof cannot_open, "%s", dlerror());
-        return;
-    }
+    if (!library)
+        return fail_open(name);
     void (*set_threads)(int) = NULL;
     *(void **)&set_threads = dlsym(library, "scipy_openblas_set_num_threads");
-    if (set_threads && lapack_open(library))
-        set_threads(1);
-    else
-        snprintf(cannot_open, sizeof cannot_open, "%s", dlerror());
+    if (!set_threads || !lapack_open(library))
+        return fail_open(name);
+    set_threads(1);
+    return 0;
+}
+
+/* What was in the way, file descriptors used up, say, may not be there the next time. */
+static int need_blas(const char *name)
+{
+    static _Atomic bool is_open;
+    if (atomic_load_explicit(&is_open, memory_order_acquire))
+        return 0;
+    lock_take(&opening);
+    int failed = !atomic_load(&is_open) && open_blas(name);
+    atomic_store_explicit(&is_open, !failed, memory_order_release);
+    lock_give(&opening);
+    return failed;
 }
 
 /* ---- OpenBLAS's memory
@@ -144,12 +161,8 @@ static void some(void *ctx, int64_t begin, int64_t end)
 
 static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, enum factor_fault fault)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, open_blas);
-    if (*cannot_open) {
-        mx_fail_as(MX_RUNTIME, "[linalg.%s] expected OpenBLAS beside libmlx, got: %s", name, cannot_open);
+    if (need_blas(name))
         return 1;
-    }
     struct scratch measure = { NULL, 0 };
     atomic_init(&j->failed, INT64_MAX);
     atomic_init(&j->no_memory, false);

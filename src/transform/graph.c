@@ -209,10 +209,10 @@ static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx 
         y[0] = mx_node(n->op, n->args, n->nin, x, like->ndim, like->shape, like->dtype);
     }
     for (int k = 0; k < n->nout; k++) {
-        bool fresh = y[k]->node && !is_nil(y[k]);
+        bool fresh = !is_nil(y[k]); /* not an operand, which another thread may be computing */
         for (int i = 0; i < n->nin; i++) fresh &= y[k] != x[i];
         v[out[k]] = y[k];
-        if (fresh)
+        if (fresh && y[k]->node)
             y[k]->node->stream = n->stream;
     }
 }

@@ -522,3 +522,69 @@ def test_an_array_changed_by_the_file_it_is_saved_to():
     mx.save(file, x)
     file.seek(0)
     assert mx.array_equal(mx.load(file, format="npy"), mx.arange(1 << 20)) and x[5].item() == 7
+
+
+@pytest.mark.parametrize("name", ["savez", "save", "save_safetensors", "export_function", "export_to_dot"])
+def test_the_longest_names(tmp_path, name):
+    ending = {"savez": ".npz", "save": ".npy", "save_safetensors": ".safetensors"}.get(name, "")
+    path = str(tmp_path / ("n" * (255 - len(ending)) + ending))
+    SAVERS[name](path)
+    SAVERS[name](path)
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+    with pytest.raises((OSError, RuntimeError), match=rf"\[{name}\] .*(too long|No such)"):
+        SAVERS[name](str(tmp_path / ("n" * 256 + ending)))
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+
+
+SAVERS = {
+    "savez": lambda p: mx.savez(p, a=mx.ones(2)),
+    "save": lambda p: mx.save(p, mx.ones(2)),
+    "save_safetensors": lambda p: mx.save_safetensors(p, {"a": mx.ones(2)}),
+    "export_function": lambda p: mx.export_function(p, mx.exp, mx.ones(2)),
+    "export_to_dot": lambda p: mx.export_to_dot(p, mx.exp(mx.ones(2))),
+}
+
+
+def test_a_drawing_that_does_not_fit_leaves_the_old_one(tmp_path):
+    path = tmp_path / "graph.dot"
+    mx.export_to_dot(path, mx.exp(mx.ones(2)))
+    old = path.read_text()
+    code = f"""if True:
+        import resource, signal, mlx.core as mx
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        x = mx.ones(2)
+        for _ in range(200):
+            x = mx.exp(x)
+        try:
+            mx.export_to_dot({str(path)!r}, x)
+        except OSError as e:
+            assert "[export_to_dot] could not write" in str(e), e
+        else:
+            raise SystemExit("it fits")"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    assert path.read_text() == old and os.listdir(tmp_path) == ["graph.dot"]
+
+
+def test_linear_algebra_once_there_are_descriptors():
+    code = """if True:
+        import os, resource, mlx.core as mx
+        x = mx.eye(3) * 2
+        mx.eval(x)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        taken = []
+        try:
+            while True:
+                taken.append(os.dup(1))
+        except OSError:
+            pass
+        try:
+            mx.eval(mx.linalg.inv(x, stream=mx.cpu))
+        except RuntimeError as e:
+            assert "OpenBLAS" in str(e), e
+        else:
+            raise SystemExit("no descriptor was needed")
+        for fd in taken:
+            os.close(fd)
+        assert mx.linalg.inv(x, stream=mx.cpu)[0, 0].item() == 0.5"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
