@@ -4,7 +4,7 @@ import mlx.core as mx
 from beside import bandwidth, begin, compare, torch
 
 SIDE, LAYERS = 4096, 32  # more than caches hold
-ROWS = [1, 4, 16, 512]
+ROWS = [1, 2, 4, 16, 64, 256, 512, 2048]
 FORMATS = {"4 bits": {"bits": 4}, "8 bits": {"bits": 8}, "mxfp4": {"mode": "mxfp4"}, "mxfp8": {"mode": "mxfp8"}}
 
 

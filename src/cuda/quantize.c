@@ -134,7 +134,9 @@ int gpu_run_dequantize(const struct run *r)
 
 /* ---- products */
 
-enum { FEW = 16 }; /* rows of x that meet codes as they are read */
+/* Rows of x that meet codes as they are read; of half types, from which warps multiply matrices where they can, and
+ * from which numbers are worth writing out. */
+enum { FEW = 16, WARPS_FROM = 2, NUMBERS_FROM = 1024 };
 
 static bool few_dimensions(const struct node *n)
 {
@@ -181,10 +183,53 @@ static void walk_batch(struct qmm_args *a, mx y, mx x, mx w)
     }
 }
 
-static int launch_qmm(const struct run *r, struct qmm_args *a, int f, enum dtype t)
+/* Do warps multiply matrices of such a product?  They read 16 bytes at once. */
+static bool has_warps(const struct run *r, const struct qmm_args *a, int bits, enum dtype t)
+{
+    static struct gpu_known slots[DT_COUNT];
+    bool fits = a->transpose && dtype_is_half(t) && a->m >= WARPS_FROM && a->k % 32 == 0 && a->k / 32 * bits % 4 == 0;
+    return fits && a->aligned && (uint64_t)a->w % 16 == 0 && gpu_has(gpu_of(r), &slots[t], "quantize", "qmm_merge", t);
+}
+
+static int launch_warps(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
+{
+    enum { SIZES = 3 };
+    static struct gpu_found found[SIZES][FORMATS][DT_COUNT], merge[DT_COUNT];
+    static const struct {
+        int tall;
+        const char *name;
+    } sizes[SIZES] = { { 16, "qmm_16" }, { 64, "qmm_64" }, { 128, "qmm_128" } };
+    const char *op = r->node->op->name;
+    int i = a->m <= 16 ? 0 : a->m <= 64 ? 1 : 2;
+    void *kernel = quant_kernel(r, found[i][f], sizes[i].name, f, t);
+    struct buffer *sums = NULL;
+    int64_t steps = ceil_div(a->k, QMM_STEP), enough = 2 * (int64_t)gpu_of(r)->multiprocessors;
+    a->tall = (uint32_t)ceil_div(a->m, sizes[i].tall);
+    a->wide = (uint32_t)ceil_div(a->n, QMM_WIDE);
+    int64_t tiles = a->tall * a->wide * a->batch, size = a->batch * a->m * a->n;
+    a->piece = ceil_div(steps, greatest(1, least(enough / tiles, steps / 2))) * QMM_STEP;
+    a->pieces = (uint32_t)ceil_div(a->k, a->piece);
+    int failed = !kernel;
+    if (!failed && a->pieces > 1) {
+        failed = !(sums = buffer_new_on(r->stream, (size_t)(size * a->pieces) * sizeof *a->partial));
+        a->partial = failed ? NULL : buffer_on(sums, r->stream);
+    }
+    if (!failed)
+        failed = gpu_launch_shared(r->stream, op, kernel, tiles * a->pieces, QMM_WARP_THREADS,
+                                   (size_t)QMM_BYTES(sizes[i].tall, bits), (void *[]){ a });
+    if (!failed && a->pieces > 1)
+        failed = !(kernel = quant_kernel(r, merge, "qmm_merge", -1, t)) || launch_quantized(r, kernel, size, a);
+    if (sums)
+        buffer_release(sums);
+    return failed;
+}
+
+static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
 {
     static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
     struct gpu *g = gpu_of(r);
+    if (has_warps(r, a, bits, t))
+        return launch_warps(r, a, f, bits, t);
     bool few = a->transpose && a->m <= FEW;
     void *kernel = !few        ? quant_kernel(r, many[f], "qmm", f, t)
                    : a->m == 1 ? quant_kernel(r, one[f], "qmv", f, t)
@@ -250,7 +295,7 @@ static int run_packed_product(const struct run *r, bool gather)
         } else {
             walk_batch(&a, y, x[0], x[1]);
         }
-        failed = launch_qmm(r, &a, gpu_format_of(q), t);
+        failed = launch_qmm(r, &a, gpu_format_of(q), q->bits, t);
     }
     if (room)
         buffer_release(room);
@@ -310,11 +355,21 @@ static int through_numbers(const struct run *r)
     return failed;
 }
 
+/* Rows of x from which they are worth the numbers of one matrix, written out. */
+static int64_t rows_for_numbers(const struct run *r)
+{
+    const struct quant_args *q = r->args;
+    mx x = r->x[0];
+    struct qmm_args a = { .w = gpu_pointer(r, r->x[1]), .m = NUMBERS_FROM, .k = dim(x, -1), .transpose = q->transpose };
+    a.aligned = gpu_address(r, x) % 16 == 0;
+    return has_warps(r, &a, q->bits, (enum dtype)x->dtype) ? NUMBERS_FROM : FEW + 1;
+}
+
 int gpu_run_quantized_matmul(const struct run *r)
 {
     mx x = r->x[0], w = r->x[1];
     bool one = matrix_count(w) == 1;
-    bool many = one && r->y[0]->size > 0 && dim(x, -1) > 0 && x->size / dim(x, -1) > FEW;
+    bool many = one && r->y[0]->size > 0 && dim(x, -1) > 0 && x->size / dim(x, -1) >= rows_for_numbers(r);
     return many ? through_numbers(r) : run_packed_product(r, false);
 }
 

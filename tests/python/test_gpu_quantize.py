@@ -109,6 +109,17 @@ def test_batches(fmt):
     close_sums(lambda x, *p: product(x, *[v[..., 1:, :] for v in p]), x, *one)
 
 
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_tiles(dtype, fmt):
+    """Tiles of each size that are not full, the last of a row's chunks not there, and k in pieces."""
+    for m, n, k in [(2, 5, 128), (17, 130, 384), (70, 9, 896), (130, 36, 2176 if fmt[1] == 4 else 256)]:
+        parts, x = packed(dtype, fmt, n, k), normal(dtype, m, k, seed=2)
+        close_sums(lambda x, *p: mx.quantized_matmul(x, *p, **settings(fmt)), x, *parts)
+        many = packed(dtype, fmt, 2, n, k)
+        close_sums(lambda x, *p: mx.quantized_matmul(x, *p, **settings(fmt)), x[None], *many)
+
+
 def test_scales_of_another_type():
     parts = packed(mx.bfloat16, ("affine", 4, 64), 10, 128)
     for m in (1, 3, 40):

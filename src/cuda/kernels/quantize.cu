@@ -9,6 +9,7 @@
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/quantize.h"
+#include "cuda/kernels/warp.h"
 #include "shared/quantize.h"
 
 #define K(name) PASTE(name, SUFFIX)
@@ -449,4 +450,93 @@ FN void multiply_square(const int f, const struct qmm_args *a)
     KERNEL(K(cu_qmv4_##f), struct qmm_args) { multiply_rows(FORMAT_##f, QMV_VECTORS, &a); } \
     KERNEL(K(cu_qmm_##f), struct qmm_args) { multiply_square(FORMAT_##f, &a); }
 QUANT_FORMATS(PRODUCTS)
+
+#if defined HALF && HAS_WARP_PRODUCTS
+/* ---- products of half types, of many rows of x */
+
+/* Of a row's chunk, each as a pair; nvfp4's latter half has another scale. */
+struct scales {
+    float scale[2], bias;
+};
+/* Of four rows, of which there are so many. */
+FN void load_scales(const int f, const struct qmm_args *a, struct scales s[4], int64_t group, int64_t k, int rows)
+{
+    int64_t row_groups = a->k >> a->log_group, here = group + (k >> a->log_group);
+    UNROLLED
+    for (int r = 0; r < 4; r++, here += row_groups) {
+        bool is = k < a->k && r < rows;
+        s[r].scale[0] = is ? scale_at(f, a->scales, here) : 0;
+        s[r].scale[1] = f == FORMAT_nvfp4 && is ? scale_at(f, a->scales, here + 1) : s[r].scale[0];
+        s[r].bias = is_affine(f) && is ? scale_at(f, a->biases, here) : 0;
+    }
+}
+
+FN void load_codes(const int words, uint32_t *d, shared_at from)
+{
+    UNROLLED
+    for (int i = 0; i < words; i += words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1) {
+        if (words % 4 == 0) {
+            struct words4 v = words4_at(from + 4 * i);
+            for (int e = 0; e < 4; e++) d[i + e] = v.w[e];
+        } else if (words % 2 == 0) {
+            struct words2 v = words2_at(from + 4 * i);
+            for (int e = 0; e < 2; e++) d[i + e] = v.w[e];
+        } else {
+            d[i] = word_at(from + 4 * i);
+        }
+    }
+}
+
+/* Numbers j and j + 1 of a chunk. */
+FN uint32_t numbers_of(const int f, const uint32_t *d, const int j, const struct scales *s)
+{
+    float scale = s->scale[j / (QMM_CHUNK / 2)], x = number(f, d, j), y = number(f, d, j + 1);
+    if (is_affine(f))
+        return PASTE(pair, SUFFIX)(__builtin_fmaf(x, scale, s->bias), __builtin_fmaf(y, scale, s->bias));
+    return PASTE(pair, SUFFIX)(x * scale, y * scale);
+}
+
+/* Four neighbours of a row of the result, or of the sums of a piece, or as many of them as there are. */
+FN void put_sums(const struct qmm_args *a, int64_t place, int left, struct words4 four)
+{
+    union {
+        S v[4];
+        struct words2 align;
+    } u;
+    for (int e = 0; e < 4; e++) u.v[e] = OUT(f32_bits(four.w[e]));
+    if (a->n % 4 == 0 && a->pieces > 1) {
+        put16(a->partial + place, four.w);
+    } else if (a->n % 4 == 0) {
+        put8((S *)a->y + place, u.v);
+    } else {
+        for (int e = 0; e < 4; e++)
+            if (e < left && a->pieces > 1)
+                a->partial[place + e] = f32_bits(four.w[e]);
+            else if (e < left)
+                ((S *)a->y)[place + e] = u.v[e];
+    }
+}
+
+/* The pieces' sums, in order. */
+KERNEL(K(cu_qmm_merge), struct qmm_args)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, all = a.batch * a.m * a.n;
+    if (i >= all)
+        return;
+    float sum = a.partial[i];
+    FOURS
+    for (uint32_t p = 1; p < a.pieces; p++) sum += a.partial[p * all + i];
+    ((S *)a.y)[i] = OUT(sum);
+}
+
+#define TALL 16
+#define N(name) name##_16
+#include "cuda/kernels/quantize_warps.inc"
+#define TALL 64
+#define N(name) name##_64
+#include "cuda/kernels/quantize_warps.inc"
+#define TALL 128
+#define N(name) name##_128
+#include "cuda/kernels/quantize_warps.inc"
+#endif
 #endif

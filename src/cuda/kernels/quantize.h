@@ -23,7 +23,9 @@ enum gpu_quant_format { QUANT_FORMATS(X) FORMATS };
 #undef X
 
 /* A thread has QUANT_EACH numbers of a group when it packs; QMV_ROWS, QMV_VECTORS: rows of the matrix and of x that a
- * warp multiplies with each other; QMM_SIDE: of the square of a product that a block makes, QMM_DEPTH at a time. */
+ * warp multiplies with each other; QMM_SIDE: of the square of a product that a block makes, QMM_DEPTH at a time.  Of
+ * half types it makes QMM_WIDE of the matrix' rows by some of x's, QMM_STEP at a time, of which a thread has QMM_CHUNK
+ * of a row. */
 enum {
     QUANT_THREADS = 128,
     QUANT_EACH = 8,
@@ -33,8 +35,15 @@ enum {
     QMM_THREADS = 256,
     QMM_SIDE = 64,
     QMM_DEPTH = 32,
+    QMM_WIDE = 128,
+    QMM_STEP = 128,
+    QMM_CHUNK = 32,
+    QMM_WARP_THREADS = 128,
     QMM_DIMS = 8
 };
+/* Steps that are in shared memory, of tiles of so many rows of x, and their bytes. */
+#define QMM_STAGES(tall) ((tall) > 64 ? 2 : 3)
+#define QMM_BYTES(tall, bits) (QMM_STAGES(tall) * ((tall)*QMM_STEP * 2 + QMM_WIDE * QMM_STEP / 8 * (bits)))
 
 /* n numbers x in groups, as codes, scales and biases of x's type (bytes in other formats than integers), or y as they
  * come back. */
@@ -61,10 +70,13 @@ struct qmm_args {
     const void *x, *w, *scales, *biases;
     int64_t m, n, k, batch;
     int32_t log_group, transpose;
-    int32_t aligned;           /* rows of x begin at multiples of 16 bytes */
-    int32_t team;              /* of warps that have the same rows of the matrix */
-    uint32_t tall;             /* blocks or teams along m */
-    uint32_t wide;             /* along n */
+    int32_t aligned; /* rows of x begin at multiples of 16 bytes */
+    int32_t team;    /* of warps that have the same rows of the matrix */
+    uint32_t tall;   /* blocks or teams along m */
+    uint32_t wide;   /* along n */
+    uint32_t pieces; /* of k, which different blocks take, `piece` each */
+    int64_t piece;
+    float *partial;            /* where there are several: the sums of each, after one another */
     int64_t words, groups;     /* of a matrix */
     const uint32_t *lhs, *rhs; /* numbers of matrices, for each place of the batch; NULL: they are walked */
     int32_t ndim;
