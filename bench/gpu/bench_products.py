@@ -26,14 +26,19 @@ TF32 = os.environ.get("MLX_ENABLE_TF32") == "1"
 OTHERS = [{"MLX_CUDA_LIBRARIES": "0"}, {"MLX_ENABLE_TF32": "1"}, {"MLX_CUDA_LIBRARIES": "0", "MLX_ENABLE_TF32": "1"}]
 
 
-def linear():
-    """A layer: a row added to each row of the product."""
-    x, w, b = (mx.random.normal(s).astype(mx.bfloat16) for s in ((8192, 4096), (4096, 4096), (4096,)))
+def linear(rows):
+    """A layer: a row added to each row of the product, and relu of that. PyTorch has a function that lets cuBLASLt do
+    both; does it pass NaN on, as relu does?"""
+    x, w, b = (mx.random.normal(s).astype(mx.bfloat16) for s in ((rows, 4096), (4096, 4096), (4096,)))
     mx.eval(x, w, b)
-    line = f"{'a layer of 8192 rows, 4096':<37} bfloat16  ours {ours(lambda: mx.addmm(b, x, w.T)) * 1e3:.3f} ms"
+    t = ours(lambda: mx.addmm(b, x, w.T)), ours(lambda: mx.maximum(mx.addmm(b, x, w.T), 0))
+    line = f"{f'a layer of {rows} rows, 4096':<37} bfloat16  ours {t[0] * 1e3:.3f} ms, with relu {t[1] * 1e3:.3f}"
     if torch:
-        x, w, b = (torch.randn(s, device="cuda").bfloat16() for s in ((8192, 4096), (4096, 4096), (4096,)))
-        line += f"   PyTorch {theirs(lambda: torch.nn.functional.linear(x, w, b)) * 1e3:.3f} ms"
+        x, w, b = (torch.randn(s, device="cuda").bfloat16() for s in ((rows, 4096), (4096, 4096), (4096,)))
+        layer, both = torch.nn.functional.linear, torch._addmm_activation
+        u = theirs(lambda: layer(x, w, b)), theirs(lambda: layer(x, w, b).relu()), theirs(lambda: both(b, x, w.T))
+        line += f"   PyTorch {u[0] * 1e3:.3f} ms, with relu {u[1] * 1e3:.3f}, as one {u[2] * 1e3:.3f}"
+        line += f", NaN {'passed on' if both(b, x * torch.nan, w.T).isnan().all() else 'lost'}"
     print(line, flush=True)
 
 
@@ -94,7 +99,8 @@ def main():
     for shape in [] if TF32 else PICKED:
         picked(*shape)
     if not TF32:
-        linear()
+        linear(8192)
+        linear(64)
 
 
 main()
