@@ -206,6 +206,19 @@ struct product_plan;
 int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a);
 /* One of them that is y[0] of the call, which has memory and elements; by a library where there is one that does it. */
 int gpu_product(const struct run *r, const struct product_plan *p, const mx x[2]);
+/* Parts of matrices, which may overlap nothing that is written: from row to row, column to column, matrix to matrix. */
+struct gpu_matrices {
+    void *p;
+    int64_t row, column, matrix;
+};
+/* y = alpha a b + beta y, each of so many of m by k times k by n; the columns of y are neighbours.  float32 keeps all
+ * bits. */
+struct gpu_product_at {
+    struct gpu_matrices y, a, b;
+    int64_t m, n, k, count;
+    double alpha, beta;
+};
+int gpu_multiply_at(const struct run *r, enum dtype t, const struct gpu_product_at *p);
 /* gather_mm of these operands (pick.c). */
 int gpu_gather_products(const struct run *r, const char *op, const mx x[4]);
 /* Which matrices n index arrays of one shape, row-major, pick: what each is of, and where the numbers go. */

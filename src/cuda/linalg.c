@@ -1,8 +1,6 @@
-/* linalg.c: factors of small matrices, and what is made with them, on a GPU. */
-#include "cuda/kernels/linalg.h"
-#include "cuda/gpu.h"
+/* linalg.c: factors of matrices, and what is made with them, on a GPU: those that shared memory holds. */
+#include "cuda/linalg.h"
 #include "ops/linalg.h"
-#include "plan/factor.h"
 
 /* Matrices that blocks hold. */
 bool gpu_takes_small_matrices(const struct node *n)
@@ -11,6 +9,8 @@ bool gpu_takes_small_matrices(const struct node *n)
     int rows = dim(x, -2), columns = dim(x, -1);
     return rows > 0 && columns > 0 && rows <= LINALG_SIZE && columns <= LINALG_SIZE;
 }
+
+bool gpu_takes_matrices(const struct node *n) { return dim(n->in[0], -2) > 0 && dim(n->in[0], -1) > 0; }
 
 /* How many columns a block takes of the right side, and how many matrices. */
 static void lay_out(struct linalg_call *c, int64_t size)
@@ -32,84 +32,104 @@ static void lay_out(struct linalg_call *c, int64_t size)
     while (c->width * c->team < 32) c->team *= 2;
 }
 
-/* Launches the kernel over all matrices; one that fails, where some may, ends it. */
-struct linalg_kernel {
-    const char *name;
-    struct gpu_found found[DT_COUNT];
-};
-static int launch_linalg(const struct run *r, struct linalg_kernel *k, struct linalg_call *c, bool fails,
-                         enum factor_fault fault)
+int linalg_launch(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
+{
+    static const char *const names[] = { [LINALG_SOLVE] = "solve", [LINALG_CHOLESKY] = "cholesky", [LINALG_LU] = "lu" };
+    static struct gpu_found found[LINALG_KERNELS][DT_COUNT];
+    int64_t size = (int64_t)dtype_size(t);
+    void *kernel = gpu_find(gpu_of(r), &found[k][t], "linalg", names[k], t);
+    if (!kernel)
+        return 1;
+    lay_out(c, size);
+    return gpu_launch_shared(r->stream, r->node->op->name, kernel, ceil_div(c->count, c->width) * c->tiles,
+                             c->team * c->width, (size_t)((int64_t)c->width * c->m * c->pitch * size), (void *[]){ c });
+}
+
+int linalg_noting(const struct run *r, struct noting *t, enum factor_fault fault)
+{
+    struct note_about *about = &t->about;
+    mx x = r->x[0];
+    *about = (struct note_about){ .kind = NOTE_FACTOR, .use = (int32_t)fault, .count = INT64_MAX };
+    about->op = factor_asker(r->node);
+    about->ndim = x->ndim - 2;
+    for (int i = 0; i < about->ndim; i++) about->shape[i] = x->shape[i];
+    return gpu_noting(r, t, NOTE_NOW);
+}
+
+int linalg_noted(const struct run *r)
+{
+    bool any;
+    return gpu_noted(r, &any, true);
+}
+
+/* Of matrices that are held: the kernel over all of them. */
+static int run_small(const struct run *r, const mx x[2], enum linalg_kernel k, struct linalg_call *c,
+                     enum factor_fault fault)
+{
+    bool fails = k != LINALG_LU;
+    c->a = gpu_pointer(r, x[0]);
+    c->b = x[1] ? gpu_pointer(r, x[1]) : NULL;
+    for (int i = 0; i < r->nout; i++) c->y[i] = gpu_pointer(r, r->y[i]);
+    c->m = dim(x[0], -2);
+    c->a_row = c->n = dim(x[0], -1);
+    c->b_row = c->y_row = c->k ? c->k : c->n;
+    c->a_matrix = (int64_t)c->m * c->n;
+    c->b_matrix = c->y_matrix = (int64_t)c->m * c->b_row;
+    c->count = x[0]->size / c->a_matrix;
+    return (fails && linalg_noting(r, &c->noting, fault)) || linalg_launch(r, k, (enum dtype)x[0]->dtype, c) ||
+           (fails && linalg_noted(r));
+}
+
+/* Operands row-major, results with memory; the work on matrices that are held, or on larger ones. */
+static int run_linalg(const struct run *r, enum linalg_kernel k, struct linalg_call *c, enum factor_fault fault)
 {
     mx x[2] = { r->x[0], r->nin > 1 ? r->x[1] : NULL };
     mx_own hold[2] = { 0 };
-    enum dtype t = (enum dtype)x[0]->dtype;
-    bool empty = true, any = false;
-    void *kernel = gpu_find(gpu_of(r), &k->found[t], "linalg", k->name, t);
-    if (!kernel)
-        return 1;
+    bool empty = true;
     for (int i = 0; i < r->nout; i++) {
         if (gpu_out_new(r, i))
             return 1;
-        c->y[i] = gpu_pointer(r, r->y[i]);
         empty = empty && r->y[i]->size == 0;
     }
     if (empty)
         return 0;
-    c->m = dim(x[0], -2);
-    c->n = dim(x[0], -1);
-    c->count = x[0]->size / ((int64_t)c->m * c->n);
-    lay_out(c, itemsize(x[0]));
     int failed = !gpu_all_row_major(r, r->nin, x, hold);
-    if (!failed) {
-        struct note_about *about = &c->noting.about;
-        c->a = gpu_pointer(r, x[0]);
-        c->b = x[1] ? gpu_pointer(r, x[1]) : NULL;
-        failed = fails && gpu_noting(r, &c->noting, NOTE_NOW);
-        *about = (struct note_about){ .kind = NOTE_FACTOR, .use = (int32_t)fault, .count = INT64_MAX };
-        about->op = factor_asker(r->node);
-        about->ndim = x[0]->ndim - 2;
-        for (int i = 0; i < about->ndim; i++) about->shape[i] = x[0]->shape[i];
-        failed = failed ||
-                 gpu_launch_shared(r->stream, r->node->op->name, kernel, ceil_div(c->count, c->width) * c->tiles,
-                                   c->team * c->width, (size_t)((int64_t)c->width * c->m * c->pitch * itemsize(x[0])),
-                                   (void *[]){ c }) ||
-                 (fails && gpu_noted(r, &any, true));
-    }
+    if (!failed && gpu_takes_small_matrices(r->node))
+        failed = run_small(r, x, k, c, fault);
+    else if (!failed)
+        failed = k == LINALG_SOLVE      ? panels_solve(r, x, (enum linalg_part)c->part)
+                 : k == LINALG_CHOLESKY ? panels_cholesky(r, x[0], (enum linalg_part)c->part)
+                                        : panels_lu(r, x[0], (enum linalg_makes)c->makes);
     gpu_drop(2, hold);
     return failed;
 }
 
 int gpu_run_inverse(const struct run *r)
 {
-    static struct linalg_kernel kernel = { .name = "solve" };
     struct linalg_call c = { .k = dim(r->x[0], -1), .part = (int32_t)((const struct part_args *)r->args)->part };
-    return launch_linalg(r, &kernel, &c, true, FACTOR_SINGULAR);
+    return run_linalg(r, LINALG_SOLVE, &c, FACTOR_SINGULAR);
 }
 
 int gpu_run_solve(const struct run *r)
 {
-    static struct linalg_kernel kernel = { .name = "solve" };
     struct linalg_call c = { .k = dim(r->x[1], -1), .part = (int32_t)((const struct part_args *)r->args)->part };
-    return launch_linalg(r, &kernel, &c, true, FACTOR_SINGULAR);
+    return run_linalg(r, LINALG_SOLVE, &c, FACTOR_SINGULAR);
 }
 
 int gpu_run_cholesky(const struct run *r)
 {
-    static struct linalg_kernel kernel = { .name = "cholesky" };
     struct linalg_call c = { .part = (int32_t)((const struct part_args *)r->args)->part };
-    return launch_linalg(r, &kernel, &c, true, FACTOR_INDEFINITE);
+    return run_linalg(r, LINALG_CHOLESKY, &c, FACTOR_INDEFINITE);
 }
-
-static struct linalg_kernel factors = { .name = "lu" };
 
 int gpu_run_lu(const struct run *r)
 {
     struct linalg_call c = { .makes = LINALG_FACTORS };
-    return launch_linalg(r, &factors, &c, false, FACTOR_SINGULAR);
+    return run_linalg(r, LINALG_LU, &c, FACTOR_SINGULAR);
 }
 
 int gpu_run_det(const struct run *r)
 {
     struct linalg_call c = { .makes = r->nout > 1 ? LINALG_SLOGDET : LINALG_DET };
-    return launch_linalg(r, &factors, &c, false, FACTOR_SINGULAR);
+    return run_linalg(r, LINALG_LU, &c, FACTOR_SINGULAR);
 }

@@ -33,24 +33,25 @@ bool gpu_tf32(void)
     return is;
 }
 
-/* One of the two operands: from line to line, and along k. */
+/* An operand of so many lines: from line to line, and along k; any: the steps along the batch. */
+static struct product_operand operand_at(const void *p, enum dtype t, int64_t lines, int64_t k, int64_t line,
+                                         int64_t depth, int64_t any)
+{
+    /* A step along which there is but one says nothing. */
+    struct product_operand o = { .p = p, .line = lines == 1 ? 0 : line, .depth = k == 1 ? 0 : depth };
+    o.across = lines > 1 && o.depth != 1 && (o.line == 1 || llabs(o.line) < llabs(o.depth));
+    any |= o.across ? lines | o.depth : k | o.line;
+    o.vectors = (o.across ? o.line : o.depth) == 1 && any % gpu_lanes(t) == 0 && (uintptr_t)p % 16 == 0;
+    return o;
+}
+
 static struct product_operand product_operand_of(const struct run *r, const struct product_plan *p, mx x, int which)
 {
     struct product_steps s = p->steps[which];
-    int64_t lines = which ? p->n : p->m, lanes = gpu_lanes((enum dtype)x->dtype);
-    /* A step along which there is but one says nothing. */
-    struct product_operand o = { .p = gpu_pointer(r, x),
-                                 .line = lines == 1 ? 0
-                                         : which    ? s.column
-                                                    : s.row,
-                                 .depth = p->k == 1 ? 0
-                                          : which   ? s.row
-                                                    : s.column };
-    o.across = lines > 1 && o.depth != 1 && (o.line == 1 || llabs(o.line) < llabs(o.depth));
-    int64_t any = o.across ? lines | o.depth : p->k | o.line;
+    int64_t any = 0;
     for (int d = 0; d < p->ndim; d++) any |= p->batch[which][d];
-    o.vectors = (o.across ? o.line : o.depth) == 1 && any % lanes == 0 && (uintptr_t)o.p % 16 == 0;
-    return o;
+    return operand_at(gpu_pointer(r, x), (enum dtype)x->dtype, which ? p->n : p->m, p->k, which ? s.column : s.row,
+                      which ? s.row : s.column, any);
 }
 
 /* ---- what blocks do */
@@ -102,6 +103,7 @@ static void swap_operands(struct product_args *a)
     a->b = o;
     a->m = a->n;
     a->n = 1;
+    a->y_row = 1;
     a->c_row = a->c_column;
     int64_t batch[PRODUCT_DIMS];
     const uint32_t *number = a->number[0];
@@ -142,7 +144,8 @@ static bool has_tf32(struct gpu *g)
     return gpu_has(g, &slot, "product", "product_large_tf32", DT_float32);
 }
 
-static int launch_product(const struct run *r, enum dtype t, struct product_args *a)
+/* exact: whatever MLX_ENABLE_TF32 says. */
+static int launch_product(const struct run *r, enum dtype t, struct product_args *a, bool exact)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
     static const char *const names[KERNELS] = {
@@ -159,7 +162,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
     a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
-    if (t == DT_float32 && k <= LARGE && gpu_tf32() && has_tf32(g))
+    if (t == DT_float32 && k <= LARGE && !exact && gpu_tf32() && has_tf32(g))
         k = k == LARGE ? LARGE_TF32 : SMALL_TF32;
     t = kernels_of(t);
     void *kernel = gpu_find(g, &found[k][t], "product", names[k], t);
@@ -191,6 +194,9 @@ int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const
     a->n = p->n;
     a->k = p->k;
     a->batches = y->size / (p->m * p->n);
+    a->y_row = p->n;
+    a->y_matrix = p->m * p->n;
+    a->together = 1;
     a->ndim = p->ndim;
     a->fours = p->n % 4 == 0;
     a->a = product_operand_of(r, p, x[0], 0);
@@ -206,7 +212,33 @@ int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const
         a->c_row = p->steps[2].row;
         a->c_column = p->steps[2].column;
     }
-    return launch_product(r, (enum dtype)y->dtype, a);
+    return launch_product(r, (enum dtype)y->dtype, a, false);
+}
+
+int gpu_multiply_at(const struct run *r, enum dtype t, const struct gpu_product_at *p)
+{
+    const struct gpu_matrices *y = &p->y, *x[2] = { &p->a, &p->b };
+    struct product_args a = { .y = y->p, .y_row = y->row, .y_matrix = y->matrix, .alpha = p->alpha, .beta = p->beta };
+    if (p->m <= 0 || p->n <= 0 || p->k <= 0 || p->count <= 0)
+        return 0;
+    a.m = p->m;
+    a.n = p->n;
+    a.k = p->k;
+    a.batches = p->count;
+    a.ndim = 1;
+    a.shape[0] = (uint32_t)p->count;
+    a.scaled = p->alpha != 1 || p->beta != 0;
+    a.fours = (p->n | y->row | y->matrix) % 4 == 0 && (uintptr_t)y->p % (4 * dtype_size(t)) == 0;
+    a.a = operand_at(x[0]->p, t, p->m, p->k, x[0]->row, x[0]->column, x[0]->matrix);
+    a.b = operand_at(x[1]->p, t, p->n, p->k, x[1]->column, x[1]->row, x[1]->matrix);
+    for (int i = 0; i < 2; i++) a.batch[i][0] = x[i]->matrix;
+    if (p->beta != 0) {
+        a.c = y->p;
+        a.c_row = y->row;
+        a.c_column = 1;
+        a.batch[2][0] = y->matrix;
+    }
+    return launch_product(r, t, &a, true);
 }
 
 /* By a library, if there is one that does it, else by our kernels. */

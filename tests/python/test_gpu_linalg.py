@@ -111,6 +111,64 @@ def test_determinants(dtype, shape):
         close(on_gpu(linalg.det, x)[0], np.linalg.det(wide(x)), 10 * n)
 
 
+LARGE = [((), 65), ((2,), 70), ((), 130)]  # what no block holds: panels of 32 columns, triangles of 64
+
+
+@pytest.mark.parametrize("shape", LARGE, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_inverses_and_systems(dtype, shape):
+    batch, n = shape
+    x = random(dtype, *batch, n, n)
+    close(on_gpu(linalg.inv, x)[0], np.linalg.inv(wide(x)), worst(x))
+    for k in (1, 70):
+        b = random(dtype, *batch, n, k)
+        close(on_gpu(linalg.solve, x, b)[0], np.linalg.solve(wide(x), wide(b)), worst(x))
+    for upper in (False, True):
+        t = (np.triu(x) if upper else np.tril(x)) + n * np.eye(n, dtype=dtype)
+        nan = np.full_like(x, np.nan)
+        beside = t + (np.tril(nan, -1) if upper else np.triu(nan, 1))  # what is not read
+        b = random(dtype, *batch, n, 3)
+        got = on_gpu(lambda a, b, u=upper: linalg.solve_triangular(a, b, upper=u), beside, b)[0]
+        close(got, np.linalg.solve(wide(t), wide(b)), 4)
+        got = on_gpu(lambda a, u=upper: linalg.tri_inv(a, upper=u), beside)[0]
+        close(got, np.linalg.inv(wide(t)), 4)
+        assert not (np.tril(got, -1) if upper else np.triu(got, 1)).any()
+
+
+@pytest.mark.parametrize("shape", LARGE, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_cholesky(dtype, shape):
+    x = definite(dtype, *shape)
+    lower = np.linalg.cholesky(wide(x))
+    other = np.triu(np.full_like(x, np.nan), 1)
+    got = on_gpu(linalg.cholesky, np.tril(x) + other)[0]
+    close(got, lower, 4)
+    upper = on_gpu(lambda x: linalg.cholesky(x, upper=True), np.triu(x) + np.swapaxes(other, -1, -2))[0]
+    close(upper, np.conj(np.swapaxes(lower, -1, -2)), 4)
+    assert not np.triu(got, 1).any() and not np.tril(upper, -1).any()
+
+
+@pytest.mark.parametrize("sizes", [(65, 65), (70, 30), (30, 70), (130, 100)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_lu(dtype, sizes):
+    x = random(dtype, 2, *sizes)
+    x[0, :, 3] = x[0, :, 2]  # singular
+    x[1, 5:9, 0] = 4  # the first of several
+    places, lower, upper = on_gpu(linalg.lu, x)
+    got = wide(lower) @ wide(upper)
+    close(np.take_along_axis(got, places.astype(int)[..., None], -2).astype(dtype), wide(x), 4)
+    assert np.abs(lower).max() <= (1 if dtype != "complex64" else 2**0.5) + 1e-6
+    with mx.stream(mx.cpu):
+        there = [np.array(v) for v in linalg.lu_factor(mx.array(x[1], getattr(mx, dtype)))]
+    assert np.array_equal(on_gpu(linalg.lu_factor, x[1])[1], there[1])
+    if sizes[0] == sizes[1]:
+        sign, size = np.linalg.slogdet(wide(x[1]))
+        got_sign, got_size = on_gpu(linalg.slogdet, x[1])
+        assert abs(got_sign - sign) <= 1e-4 and abs(got_size - size) <= 1e-4 * abs(size)
+        det = on_gpu(linalg.det, x[1] / 8)[0]
+        assert abs(det - np.linalg.det(wide(x[1]) / 8)) <= 1e-3 * abs(det)
+
+
 def test_layouts():
     x = random("float32", 6, 4, 4)
     close(on_gpu(lambda x: linalg.inv(x.swapaxes(-1, -2)), x)[0], np.linalg.inv(wide(x).swapaxes(-1, -2)), worst(x))
@@ -134,21 +192,22 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("n", [2, 40])
+@pytest.mark.parametrize("n", [2, 40, 70])
 def test_what_cannot_be_done(name, n):
     f, expected, got = CALLS[name]
-    x = np.broadcast_to(np.eye(n, dtype=np.float32), (4, 7, n, n)).copy()
+    batch, one, other = ((2, 7), (0, 5), (1, 1)) if n < 64 else ((2, 2), (0, 1), (1, 0))
+    x = np.broadcast_to(np.eye(n, dtype=np.float32), (*batch, n, n)).copy()
     f_of = on_gpu(f, x)[0]
-    x[2, 5, 1] = x[3, 1, 0] = 0
+    x[one][1] = x[other][0] = 0
     with pytest.raises(ValueError) as e:
         on_gpu(f, x)
-    assert str(e.value) == f"[linalg.{name}] expected {expected}, got: matrix (2,5) of the batch {got}"
-    with pytest.raises(ValueError, match=rf"matrix 5 of the batch {got}"):
-        on_gpu(f, x[2])
-    x[2, 5, 1, 1] = x[3, 1, 0, 0] = np.nan  # nothing can be said of it
-    x[2, 5, 0, 0] = x[3, 1, 1, 1] = 0
+    assert str(e.value) == f"[linalg.{name}] expected {expected}, got: matrix ({one[0]},{one[1]}) of the batch {got}"
+    with pytest.raises(ValueError, match=rf"matrix {one[1]} of the batch {got}"):
+        on_gpu(f, x[0])
+    x[one][1, 1] = x[other][0, 0] = np.nan  # nothing can be said of it
+    x[one][0, 0] = x[other][1, 1] = 0
     y = on_gpu(f, x)[0]
-    assert np.isnan(y[2, 5]).any() and np.isnan(y[3, 1]).any() and np.array_equal(y[:2], f_of[:2])
+    assert np.isnan(y[one]).any() and np.isnan(y[other]).any() and np.array_equal(y[0, 0], f_of[0, 0])
 
 
 def test_singular_determinants_and_factors():

@@ -115,9 +115,9 @@ FN void substitute(const struct linalg_call *a, struct at p, int w, int upper)
 /* Reads a's matrix; is there something in its part that is not finite? */
 FN void read_matrix(const struct linalg_call *a, struct at p, int *odd)
 {
-    const S *from = (const S *)a->a + (p.there ? p.matrix : 0) * a->m * a->n;
+    const S *from = (const S *)a->a + (p.there ? p.matrix : 0) * a->a_matrix;
     if (p.me == 0)
-        odd[p.slot] = 0;
+        odd[p.slot] = a->odd && p.there && a->odd[p.matrix];
     BARRIER();
     ROWS(r, 0, a->m)
     COLUMNS(c, 0, a->n)
@@ -125,7 +125,7 @@ FN void read_matrix(const struct linalg_call *a, struct at p, int *odd)
         S v = ZERO;
         int read = a->part == LINALG_ALL || (a->part == LINALG_LOWER ? c <= r : c >= r);
         if (p.there && read)
-            v = from[r * a->n + c];
+            v = from[r * a->a_row + c];
         if (is_odd(v))
             odd[p.slot] = 1;
         p.x[r * a->pitch + c] = v;
@@ -139,6 +139,8 @@ FN int failed_with_nan(const struct linalg_call *a, struct at p, int failed, con
         return 0;
     if (!odd[p.slot] && p.me == 0)
         note_outside(&a->noting, (uint64_t)p.matrix, 0);
+    if (odd[p.slot] && p.me == 0 && a->nan)
+        a->nan[p.matrix] = 1;
     return odd[p.slot];
 }
 
@@ -153,7 +155,7 @@ FN void solve_in(const struct linalg_call *a, S *shared)
     COLUMNS(c, n, w)
     {
         int column = p.first + c - n;
-        p.x[r * ld + c] = a->b ? p.there ? ((const S *)a->b)[(p.matrix * n + r) * a->k + column] : made(0)
+        p.x[r * ld + c] = a->b ? p.there ? ((const S *)a->b)[p.matrix * a->b_matrix + r * a->b_row + column] : made(0)
                                : made(r == column ? 1 : 0);
     }
     if (a->part == LINALG_ALL)
@@ -175,7 +177,9 @@ FN void solve_in(const struct linalg_call *a, S *shared)
             if (!a->b && (a->part == LINALG_LOWER ? column > r : a->part == LINALG_UPPER && column < r))
                 v = made(0);
             if (p.there)
-                ((S *)a->y[0])[(p.matrix * n + r) * a->k + column] = nan ? made(NAN) : v;
+                ((S *)a->y[0])[p.matrix * a->y_matrix + r * a->y_row + column] = nan             ? made(NAN)
+                                                                                 : a->conjugated ? conj_of(v)
+                                                                                                 : v;
         }
     }
 }
@@ -266,7 +270,7 @@ FN void cholesky_in(const struct linalg_call *a, S *shared)
         if (upper ? c < r : c > r)
             v = made(0);
         if (p.there)
-            ((S *)a->y[0])[(p.matrix * n + r) * n + c] = v;
+            ((S *)a->y[0])[p.matrix * a->y_matrix + r * a->y_row + c] = v;
     }
 }
 

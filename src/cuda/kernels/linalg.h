@@ -14,10 +14,16 @@ enum linalg_makes { LINALG_FACTORS, LINALG_DET, LINALG_SLOGDET };
 
 struct linalg_call {
     void *y[3];
-    const void *a, *b; /* row-major; b NULL: the identity */
-    int64_t count;     /* matrices */
-    int32_t m, n, k;   /* rows and columns of a, columns of b */
+    const void *a, *b;                                         /* b NULL: the identity */
+    int64_t a_row, a_matrix, b_row, b_matrix, y_row, y_matrix; /* from row to row, from matrix to matrix; of y[0] */
+    int64_t count;                                             /* matrices */
+    int32_t m, n, k;                                           /* rows and columns of a, columns of b */
     int32_t part, makes;
+    int32_t conjugated; /* a solution is its conjugate */
+    /* For parts of larger matrices: not 0 where one has something that is not finite, and what becomes not 0 where that
+     * cannot be done then; NULL: a is all there is. */
+    const int32_t *odd;
+    int32_t *nan;
     int32_t tile, tiles;  /* columns of b that a block has of each matrix, and how many such there are */
     int32_t pitch;        /* from row to row in shared memory */
     int32_t team, width;  /* threads of a matrix, a power of two; matrices of a block */

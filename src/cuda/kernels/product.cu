@@ -152,10 +152,10 @@ FN_APART void put_some(const struct product_args *a, const struct spot *s, int64
     } u;
     if (i >= s->bottom || j >= a->n)
         return;
-    int64_t place = (s->batch * a->m + (a->order ? line_in_order(a, i) : i)) * a->n + j;
+    int64_t line = a->order ? line_in_order(a, i) : i;
     int n = a->n - j < 4 ? (int)(a->n - j) : 4;
     if (a->pieces > 1) {
-        T *to = (T *)a->partial + s->piece * a->batches * a->m * a->n + place;
+        T *to = (T *)a->partial + ((s->piece * a->batches + s->batch) * a->m + line) * a->n + j;
         for (int k = 0; k < 4; k++) t.v[k] = sum[k];
         if (a->fours) {
             COPY_LANES(to, t.v, sizeof t.v);
@@ -168,7 +168,7 @@ FN_APART void put_some(const struct product_args *a, const struct spot *s, int64
     }
     const S *c = a->c ? (const S *)a->c + s->at.at[2] + i * a->c_row + j * a->c_column : NULL;
     for (int k = 0; k < 4; k++) u.v[k] = OUT(finished(a, sum[k], c && k < n ? c + k * a->c_column : NULL));
-    S *y = (S *)a->y + place;
+    S *y = (S *)a->y + s->batch * a->y_matrix + line * a->y_row + j;
     if (a->fours) {
         COPY_LANES(y, u.v, sizeof u.v);
     } else {
@@ -190,7 +190,7 @@ FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, 
             struct words4 align;
         } u;
         for (int k = 0; k < 4; k++) u.v[k] = OUT(sum[k]);
-        COPY_LANES((S *)a->y + (s->batch * a->m + i) * a->n + j, u.v, sizeof u.v);
+        COPY_LANES((S *)a->y + s->batch * a->y_matrix + i * a->y_row + j, u.v, sizeof u.v);
     }
 }
 
@@ -213,12 +213,14 @@ KERNEL(K(cu_product_merge), struct product_args)
     const S *c = NULL;
     T sum = from[0];
     for (int64_t p = 1; p < a.pieces; p++) sum = plus(sum, from[p * n]);
-    if (a.c) {
+    int64_t place = i;
+    if (a.c || !a.together) {
         struct places at = places_of(i / each, a.batches, a.ndim, a.shape, 3, a.batch[0], PRODUCT_DIMS);
         int64_t here = i % each;
-        c = (const S *)a.c + at.at[2] + here / a.n * a.c_row + here % a.n * a.c_column;
+        c = a.c ? (const S *)a.c + at.at[2] + here / a.n * a.c_row + here % a.n * a.c_column : NULL;
+        place = i / each * a.y_matrix + here / a.n * a.y_row + here % a.n;
     }
-    ((S *)a.y)[i] = OUT(finished(&a, sum, c));
+    ((S *)a.y)[place] = OUT(finished(&a, sum, c));
 }
 
 /* ---- tiles */
@@ -305,13 +307,12 @@ FN T exchanged(T x, int bits)
 /* The sum of a line, or of a piece of it. */
 FN void put_one(const struct product_args *a, const struct spot *s, int64_t line, T sum)
 {
-    int64_t place = s->batch * a->m * a->n + line;
     if (a->pieces > 1) {
-        ((T *)a->partial)[s->piece * a->batches * a->m * a->n + place] = sum;
+        ((T *)a->partial)[(s->piece * a->batches + s->batch) * a->m * a->n + line] = sum;
         return;
     }
     const S *c = a->c ? (const S *)a->c + s->at.at[2] + line * a->c_row : NULL;
-    ((S *)a->y)[place] = OUT(finished(a, sum, c));
+    ((S *)a->y)[s->batch * a->y_matrix + line * a->y_row] = OUT(finished(a, sum, c));
 }
 
 /* Elements follow along lines: a team for each. */

@@ -19,10 +19,12 @@ struct product_operand {
     int32_t across;      /* neighbours in memory are of different lines; else they follow along one */
 };
 
-/* y = alpha a b + beta c for each product of a batch; y is row-major, c may be missing. */
+/* y = alpha a b + beta c for each product of a batch; c may be missing. */
 struct product_args {
     void *y;
-    void *partial; /* where there are several pieces: the sums of each, after one another */
+    int64_t y_row, y_matrix; /* from row to row, whose elements are neighbours, and from matrix to matrix */
+    int32_t together;        /* without gaps */
+    void *partial;           /* where there are several pieces: the sums of each, after one another */
     struct product_operand a, b;
     const void *c;
     int64_t c_row, c_column;
@@ -43,7 +45,7 @@ struct product_args {
     int64_t groups, each;
     int32_t outer;  /* y's rows are those of a's turned, and the groups, which bounds cut, are summed up */
     int32_t scaled; /* alpha is not 1, or there is c */
-    int32_t fours;  /* rows of y are multiples of four elements */
+    int32_t fours;  /* rows of y and of sums begin at multiples of four elements, and are such */
     int32_t plain;  /* that too, and sums are results, where they are */
     /* A matrix times a vector: how many threads share a line, or have lines side by side, and how many such teams a
      * block has. */

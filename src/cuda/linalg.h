@@ -1,0 +1,22 @@
+/* linalg.h: what runners of linear algebra share: matrices in shared memory (linalg.c), larger ones (panels.c). */
+#ifndef MX_CUDA_LINALG_H
+#define MX_CUDA_LINALG_H
+
+#include "cuda/gpu.h"
+#include "cuda/kernels/linalg.h"
+#include "plan/factor.h"
+
+enum linalg_kernel { LINALG_SOLVE, LINALG_CHOLESKY, LINALG_LU, LINALG_KERNELS };
+/* Queues one of the kernels over c->count matrices, or parts of such, that shared memory holds: all but how they are
+ * laid out in a block is said. */
+int linalg_launch(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c);
+/* What is to be noted of matrices that cannot be factored, and whether there was one: non-zero after mx_fail. */
+int linalg_noting(const struct run *r, struct noting *t, enum factor_fault fault);
+int linalg_noted(const struct run *r);
+
+/* Of matrices of any size.  x: the operands, row-major, of which there are some; y has memory. */
+int panels_solve(const struct run *r, const mx x[2], enum linalg_part part);
+int panels_cholesky(const struct run *r, mx x, enum linalg_part part);
+int panels_lu(const struct run *r, mx x, enum linalg_makes makes);
+
+#endif
