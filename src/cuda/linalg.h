@@ -17,6 +17,7 @@ int linalg_noted(const struct run *r);
 /* Of matrices of any size.  x: the operands, row-major, of which there are some; y has memory. */
 int panels_solve(const struct run *r, const mx x[2], enum linalg_part part);
 int panels_cholesky(const struct run *r, mx x, enum linalg_part part);
+int panels_qr(const struct run *r, mx x);
 int panels_lu(const struct run *r, mx x, enum linalg_makes makes);
 
 #endif

@@ -1,6 +1,6 @@
 /* orthogonal.c: QR factors, singular values and eigenvalues of small matrices on a GPU. */
 #include "cuda/kernels/orthogonal.h"
-#include "cuda/gpu.h"
+#include "cuda/linalg.h"
 #include "ops/linalg.h"
 
 /* How many threads a matrix gets, and a block matrices: `work` pairs of columns, or columns, at once. */
@@ -65,11 +65,24 @@ static int launch_orthogonal(const struct run *r, struct orthogonal_kernel *k, s
     return failed;
 }
 
+static int run_large_qr(const struct run *r)
+{
+    mx x[1] = { r->x[0] };
+    mx_own hold[1] = { 0 };
+    if (gpu_out_new(r, 0) || gpu_out_new(r, 1))
+        return 1;
+    int failed = r->y[0]->size && (!gpu_all_row_major(r, 1, x, hold) || panels_qr(r, x[0]));
+    gpu_drop(1, hold);
+    return failed;
+}
+
 int gpu_run_qr(const struct run *r)
 {
     static struct orthogonal_kernel kernel = { .name = "qr" };
     int m = dim(r->x[0], -2), n = dim(r->x[0], -1);
     struct orthogonal_call c = { .m = m, .n = n, .columns = n };
+    if (!gpu_takes_small_matrices(r->node))
+        return run_large_qr(r);
     return launch_orthogonal(r, &kernel, &c, m, n, false);
 }
 

@@ -8,7 +8,7 @@
 #include "cuda/linalg.h"
 
 enum { TRIANGLE = LINALG_SIZE, STRIP = 1024 };
-enum kernel { COPY_PART, CLEAR, PANEL_LU, EXCHANGE, PIVOTS, KERNELS };
+enum kernel { COPY_PART, CLEAR, PANEL_LU, EXCHANGE, PIVOTS, PANEL_QR, KERNELS };
 
 /* Work on all matrices of a batch. */
 struct work {
@@ -17,7 +17,7 @@ struct work {
     int64_t size, count; /* of an element; matrices */
     struct noting noting;
     int32_t *odd, *nan;
-    struct buffer *held[6];
+    struct buffer *held[8];
     int nheld;
 };
 
@@ -25,9 +25,8 @@ static void *at(const struct work *w, const void *p, int64_t elements) { return 
 
 static int launch(const struct work *w, enum kernel k, int64_t blocks, int threads, void *call)
 {
-    static const char *const names[] = {
-        [COPY_PART] = "part", [CLEAR] = "clear", [PANEL_LU] = "panel_lu", [EXCHANGE] = "exchange", [PIVOTS] = "pivots"
-    };
+    static const char *const names[] = { [COPY_PART] = "part",    [CLEAR] = "clear",   [PANEL_LU] = "panel_lu",
+                                         [EXCHANGE] = "exchange", [PIVOTS] = "pivots", [PANEL_QR] = "panel_qr" };
     static struct gpu_found found[KERNELS][DT_COUNT];
     void *kernel = gpu_find(gpu_of(w->r), &found[k][w->t], "panels", names[k], w->t);
     return !kernel || gpu_launch(w->r->stream, w->r->node->op->name, kernel, blocks, threads, (void *[]){ call });
@@ -204,6 +203,86 @@ int panels_lu(const struct run *r, mx x, enum linalg_makes makes)
     failed = failed || !swaps || !to || copy_part(&w, copy) ||
              eliminate(&w, (struct gpu_matrices){ to, n, 1, each }, m, n, n, swaps) ||
              launch(&w, PIVOTS, w.count, PANEL_ALONG, &c);
+    return end(&w, failed);
+}
+
+/* ---- QR */
+
+/* Reflections of a panel: 1 - V T V^H.  v: V by rows and columns, turned: its adjoint; t: T and its adjoint. */
+struct reflections {
+    struct gpu_matrices v, adjoint, t, t_adjoint;
+    int height, wide;
+};
+
+/* y -= V T V^H y, or with T's adjoint, of the rows that reflections are of, and n columns. */
+static int reflect(const struct work *w, const struct reflections *o, bool adjoint, struct gpu_matrices y, int n,
+                   void *room[2])
+{
+    struct gpu_matrices first = { room[0], n, 1, (int64_t)PANEL * n }, second = { room[1], n, 1, (int64_t)PANEL * n };
+    struct gpu_product_at p = { first, o->adjoint, y, o->wide, n, o->height, w->count, 1, 0 };
+    struct gpu_product_at q = { second, adjoint ? o->t_adjoint : o->t, first, o->wide, n, o->wide, w->count, 1, 0 };
+    return gpu_multiply_at(w->r, w->t, &p) || gpu_multiply_at(w->r, w->t, &q) ||
+           subtract(w, y, o->v, second, o->height, n, o->wide);
+}
+
+/* Those of the panel that begins with column `first`, which are kept turned, as are their conjugates. */
+static struct reflections reflections_of(const struct work *w, void *turned, void *conjugates, void *t, int first,
+                                         int m, int k)
+{
+    int64_t matrix = (int64_t)k * m, t_matrix = (int64_t)k * 2 * PANEL, at_first = (int64_t)first * m;
+    struct reflections o = { .height = m - first, .wide = (int)least(PANEL, k - first) };
+    o.v = (struct gpu_matrices){ at(w, turned, at_first), 1, m, matrix };
+    o.adjoint = (struct gpu_matrices){ at(w, conjugates, at_first), m, 1, matrix };
+    o.t = (struct gpu_matrices){ at(w, t, (int64_t)first * 2 * PANEL), PANEL, 1, t_matrix };
+    o.t_adjoint = part_of(w, o.t, o.wide, 0);
+    return o;
+}
+
+int panels_qr(const struct run *r, mx x)
+{
+    struct work w;
+    int m = dim(x, -2), n = dim(x, -1), k = m < n ? m : n;
+    int64_t each = (int64_t)m * n, kept = (int64_t)k * m;
+    int failed = begin(&w, r, x, false, FACTOR_SINGULAR);
+    bool is_complex = w.t == DT_complex64;
+    void *a = hold(&w, w.count * each * w.size), *turned = hold(&w, w.count * kept * w.size);
+    void *conjugates = is_complex ? hold(&w, w.count * kept * w.size) : turned;
+    void *t = hold(&w, w.count * k * 2 * PANEL * w.size);
+    void *room[2] = { hold(&w, w.count * PANEL * n * w.size), hold(&w, w.count * PANEL * n * w.size) };
+    struct part_call copy = { .y = a, .x = gpu_pointer(r, x), .y_row = n, .x_row = n, .rows = m, .columns = n };
+    copy.y_matrix = copy.x_matrix = each;
+    failed = failed || !a || !turned || !conjugates || !t || !room[0] || !room[1] || copy_part(&w, copy);
+    struct gpu_matrices left = { a, n, 1, each };
+    for (int first = 0; first < k && !failed; first += PANEL) {
+        struct reflections o = reflections_of(&w, turned, conjugates, t, first, m, k);
+        struct gpu_matrices here = part_of(&w, left, first, first);
+        struct part_call turn = { .y = o.v.p, .x = here.p, .y_row = m, .y_matrix = kept, .x_row = n, .x_matrix = each };
+        turn.rows = o.wide;
+        turn.columns = o.height;
+        turn.turned = PART_TRANSPOSED;
+        struct panel_call c = { .x = a, .row = n, .matrix = each, .panel = o.v.p, .t = t, .m = m, .k = k };
+        c.first = first;
+        c.columns = o.wide;
+        struct part_call again = { .y = o.adjoint.p, .x = o.v.p, .y_row = m, .x_row = m, .rows = o.wide };
+        again.y_matrix = again.x_matrix = kept;
+        again.columns = o.height;
+        again.turned = PART_CONJUGATE;
+        failed = copy_part(&w, turn) ||
+                 launch(&w, PANEL_QR, w.count, (int)greatest(64, gpu_power_of_two(o.height, PANEL_THREADS)), &c) ||
+                 (is_complex && copy_part(&w, again)) ||
+                 reflect(&w, &o, true, part_of(&w, here, 0, o.wide), n - first - o.wide, room);
+    }
+    struct gpu_matrices q = { gpu_pointer(r, r->y[0]), k, 1, kept };
+    struct part_call upper = { .y = gpu_pointer(r, r->y[1]), .x = a, .y_row = n, .x_row = n, .rows = k, .columns = n };
+    upper.y_matrix = (int64_t)k * n;
+    upper.x_matrix = each;
+    upper.part = LINALG_UPPER;
+    struct part_call identity = { .y = q.p, .y_row = k, .y_matrix = kept, .rows = m, .columns = k };
+    failed = failed || copy_part(&w, upper) || copy_part(&w, identity);
+    for (int first = (k - 1) / PANEL * PANEL; first >= 0 && !failed; first -= PANEL) {
+        struct reflections o = reflections_of(&w, turned, conjugates, t, first, m, k);
+        failed = reflect(&w, &o, false, part_of(&w, q, first, first), k - first, room);
+    }
     return end(&w, failed);
 }
 

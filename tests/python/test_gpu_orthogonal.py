@@ -68,7 +68,10 @@ def unit(x, steps=16):
     )
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+LARGE = [((), 65, 65), ((2,), 100, 30), ((2,), 30, 100), ((), 130, 70), ((3,), 200, 3)]  # in panels of 32 columns
+
+
+@pytest.mark.parametrize("shape", SHAPES + LARGE, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_qr(dtype, shape):
     batch, m, n = shape
@@ -146,6 +149,16 @@ def test_ranks_and_sizes(dtype):
     close((wide(v) * w[..., None, :] @ adjoint(wide(v))).astype(dtype), wide(h), 32)
     got = on_gpu(linalg.pinv, x[:4])[0]
     close(got, np.linalg.pinv(wide(x[:4]), rcond=1e-6), 64)
+
+
+def test_large_qr_of_few_ranks():
+    x = np.zeros((2, 80, 70), np.float32)
+    x[0] = random("float32", 80, 2) @ random("float32", 2, 70)
+    x[0, :, 5] = 0
+    q, r = on_gpu(linalg.qr, x)
+    unit(q)
+    close((wide(q) @ wide(r)).astype(np.float32), wide(x), 32)
+    assert np.array_equal(q[1], np.eye(80, 70)) and not r[1].any()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -92,8 +92,8 @@ FN double modulus(S a) { return K(m_fabs)(a); }
 #endif
 
 FN R root_of(R x) { return PASTE(m_sqrt, REAL)(x); }
-/* Powers of two whose inverses are numbers too, and the exponent of a number; that of one below all of them is too
- * large, that of one that is not finite LINALG_BEYOND. */
+/* Powers of two whose inverses are numbers too, and the exponent of a number; that of one below the
+ * normal ones is too large. */
 #define EXPONENT_OF_f32(x) ((int)(bits_f32(x) >> 23 & 255) - 127)
 #define EXPONENT_OF_f64(x) ((int)(bits_f64(x) >> 52 & 2047) - 1023)
 #define TWO_TO_f32(e) f32_bits((uint32_t)((e) + 127) << 23)
@@ -111,5 +111,29 @@ FN R two_to(int e)
 }
 /* 1 / a overflows, or nearly. */
 FN int is_tiny(S a) { return size_of(a) < two_to(-PASTE(LAST_OF, REAL)); }
+
+FN R larger_of(R x, R y) { return y > x || y != y ? y : x; }             /* NaN where there is one */
+FN S product_of(S sum, S x, S y) { return less(sum, scaled(x, -1), y); } /* sum + x y */
+
+/* The reflection that makes (alpha, x) (beta, 0): 1 - tau (1, v) (1, v)^H, v = inverse times scale times x, as LAPACK
+ * has it.  most: the largest part of a number of x; sum: that of the squares of x times the scale. */
+struct reflection {
+    S tau, inverse;
+    R beta, scale;
+};
+FN R reflection_scale(S alpha, R most) { return two_to(-exponent_of(larger_of(most, largest_of(alpha)))); }
+FN struct reflection reflection_with(S alpha, R most, R scale, R sum)
+{
+    struct reflection h = { ZERO, ZERO, real_of(alpha), scale };
+    if (most == 0 && imaginary_of(alpha) == 0)
+        return h;
+    alpha = scaled(alpha, scale);
+    R size = root_of(sum + square_of(alpha)), beta = real_of(alpha) < 0 ? size : -size;
+    S minus = less(alpha, made(1), made(beta)); /* alpha - beta */
+    h.beta = beta / scale;
+    h.tau = scaled(minus, -1 / beta);
+    h.inverse = quotient(made(1), minus);
+    return h;
+}
 
 #endif

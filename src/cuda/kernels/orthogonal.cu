@@ -52,7 +52,6 @@ FN S sum_of_all(const struct orthogonal_call *a, S x)
 #else
 FN S sum_of_all(const struct orthogonal_call *a, S x) { return sum_of(a, x); }
 #endif
-FN R larger_of(R x, R y) { return y > x || y != y ? y : x; } /* NaN where there is one */
 FN R most_of(const struct orthogonal_call *a, R x)
 {
     for (int bit = 1; bit < a->lanes; bit *= 2) {
@@ -61,7 +60,6 @@ FN R most_of(const struct orthogonal_call *a, R x)
     }
     return x;
 }
-FN S product_of(S sum, S x, S y) { return less(sum, scaled(x, -1), y); } /* sum + x y */
 
 FN const S *matrix_of(const struct orthogonal_call *a, struct at p)
 {
@@ -70,31 +68,16 @@ FN const S *matrix_of(const struct orthogonal_call *a, struct at p)
 
 /* ---- QR */
 
-/* The reflection of column j, from row j on: that makes it (beta, 0, ...) leaves 1 - tau (1, v) (1, v)^H. */
-struct reflection {
-    S tau, inverse; /* v = inverse times what is below, times scale */
-    R beta, scale;
-};
+/* The reflection of column j, from row j on. */
 FN struct reflection reflection_of(const struct orthogonal_call *a, struct at p, int j)
 {
     const S *x = p.w + j * a->pitch;
-    struct reflection h;
-    S alpha = x[j];
     R most = 0, sum = 0;
     LANES_OF(r, j + 1, a->m) { most = larger_of(most, largest_of(x[r])); }
     most = most_of(a, most);
-    int none = most == 0 && imaginary_of(alpha) == 0;
-    int e = exponent_of(larger_of(most, largest_of(alpha)));
-    h.scale = two_to(-e);
-    LANES_OF(r, j + 1, a->m) { sum = plus_square(sum, scaled(x[r], h.scale)); }
-    alpha = scaled(alpha, h.scale);
-    R size = root_of(sum_of(a, sum) + square_of(alpha));
-    R beta = real_of(alpha) < 0 ? size : -size;
-    S minus = less(alpha, made(1), made(beta)); /* alpha - beta */
-    h.beta = none ? real_of(x[j]) : beta / h.scale;
-    h.tau = none ? made(0) : scaled(minus, -1 / beta);
-    h.inverse = none ? made(0) : quotient(made(1), minus);
-    return h;
+    R scale = reflection_scale(x[j], most);
+    LANES_OF(r, j + 1, a->m) { sum = plus_square(sum, scaled(x[r], scale)); }
+    return reflection_with(x[j], most, scale, sum_of(a, sum));
 }
 
 /* Columns from `first` to n less f (1, v) (1, v)^H of them, v below row j of column j. */

@@ -18,10 +18,10 @@ KERNEL(K(cu_part), struct part_call)
     int odd = 0, nan = a.nan && a.nan[matrix];
     for (int r = first; r < end && c < a.columns; r++) {
         int in = a.part == LINALG_ALL || (a.part == LINALG_LOWER ? c <= r : c >= r);
-        S v = made(r == c ? 1 : 0), *from = a.turned ? x + c * a.x_row + r : x + r * a.x_row + c;
+        S v = made(r == c ? 1 : 0), *from = a.turned >= PART_TRANSPOSED ? x + c * a.x_row + r : x + r * a.x_row + c;
         if (a.x)
             v = in ? *from : made(0);
-        if (a.turned == PART_ADJOINT)
+        if (a.turned & 1)
             v = conj_of(v);
         odd |= is_odd(v);
         if (a.y)
@@ -158,6 +158,99 @@ KERNEL(K(cu_exchange), struct panel_call)
         x[(a.first + r) * a.row + c] = v;
         for (int below = r + 1; below < n && c > a.first; below++)
             top[below][me] = less(top[below][me], lower[below][r], v);
+    }
+}
+
+/* ---- reflections */
+
+/* What all threads of a block have together: the largest, or the sum. */
+FN R together(R x, int sum, R *of_warps)
+{
+    int lane = (int)threadIdx.x % 32;
+    for (int again = 0; again < 2; again++) {
+        for (int bit = 1; bit < 32; bit *= 2) {
+            R other = SHUFFLE_XOR(x, bit);
+            x = sum ? x + other : larger_of(x, other);
+        }
+        if (again)
+            break;
+        if (lane == 0)
+            of_warps[threadIdx.x / 32] = x;
+        BARRIER();
+        x = lane < (int)blockDim.x / 32 ? of_warps[lane] : 0;
+    }
+    BARRIER();
+    return x;
+}
+FN S sum_of_warp(S x)
+{
+    for (int bit = 1; bit < 32; bit *= 2) {
+#ifdef COMPLEX
+        x.re += SHUFFLE_XOR(x.re, bit);
+        x.im += SHUFFLE_XOR(x.im, bit);
+#else
+        x += SHUFFLE_XOR(x, bit);
+#endif
+    }
+    return x;
+}
+
+/* The panel's reflections, as 1 - V T V^H: V turned into the panel, T and its adjoint, R into the matrix. */
+BOUNDED_KERNEL(K(cu_panel_qr), struct panel_call, PANEL_THREADS, 1)
+{
+    SHARED R of_warps[32], betas[PANEL];
+    SHARED S t[PANEL][PANEL + 1], shares[PANEL];
+    S *x = (S *)a.panel + (int64_t)blockIdx.x * a.k * a.m, *y = (S *)a.x + (int64_t)blockIdx.x * a.matrix;
+    int me = (int)threadIdx.x, threads = (int)blockDim.x, height = a.m - a.first, lane = me % 32;
+    int64_t ld = a.m;
+    for (int j = 0; j < a.columns; j++) {
+        S *v = x + j * ld, alpha = v[j];
+        R most = 0, sum = 0;
+        for (int r = me; r < height; r += threads) most = r > j ? larger_of(most, largest_of(v[r])) : most;
+        most = together(most, 0, of_warps);
+        R scale = reflection_scale(alpha, most);
+        for (int r = me; r < height; r += threads) sum = r > j ? plus_square(sum, scaled(v[r], scale)) : sum;
+        sum = together(sum, 1, of_warps);
+        struct reflection h = reflection_with(alpha, most, scale, sum);
+        for (int r = me; r < height; r += threads)
+            if (r > j)
+                v[r] = times_of(scaled(v[r], h.scale), h.inverse);
+        if (me == 0)
+            betas[j] = h.beta;
+        BARRIER();
+        for (int c = me / 32; c < a.columns; c += threads / 32) { /* a warp for each other column */
+            S *z = x + c * ld, share = ZERO;
+            FOURS
+            for (int r = j + lane; r < height && c != j; r += 32) {
+                S one = r == j ? made(1) : v[r];
+                share = c > j ? product_of(share, conj_of(one), z[r]) : product_of(share, conj_of(z[r]), one);
+            }
+            share = sum_of_warp(share);
+            if (lane == 0)
+                shares[c] = share;
+            share = times_of(conj_of(h.tau), share);
+            FOURS
+            for (int r = j + lane; r < height && c > j; r += 32) z[r] = less(z[r], share, r == j ? made(1) : v[r]);
+        }
+        BARRIER();
+        if (me < a.columns) {
+            S all = ZERO;
+            for (int l = me; l < j; l++) all = product_of(all, t[me][l], shares[l]);
+            t[me][j] = me < j ? scaled(times_of(h.tau, all), -1) : me == j ? h.tau : made(0);
+        }
+    }
+    BARRIER();
+    S *to = (S *)a.t + ((int64_t)blockIdx.x * a.k + a.first) * 2 * PANEL;
+    for (int i = me; i < a.columns * PANEL; i += threads) {
+        int r = i / PANEL, c = i % PANEL;
+        if (c >= a.columns)
+            continue;
+        to[r * PANEL + c] = t[r][c];
+        to[(a.columns + r) * PANEL + c] = conj_of(t[c][r]);
+        if (r <= c) {
+            y[(a.first + r) * a.row + a.first + c] = r == c ? made(betas[c]) : x[c * ld + r];
+            x[c * ld + r] = made(r == c ? 1 : 0);
+        }
     }
 }
 

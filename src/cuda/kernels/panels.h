@@ -6,8 +6,9 @@
 #include <stdint.h>
 #endif
 
-/* PANEL: columns that are eliminated at once, by PANEL_THREADS at most.  A block of cu_part has PANEL_ALONG columns and PANEL_DOWN rows, one of
- * cu_exchange PANEL_EXCHANGED columns; an order of up to PANEL_ORDER rows is kept in shared memory. */
+/* PANEL: columns that are eliminated at once, by PANEL_THREADS at most.  A block of cu_part has PANEL_ALONG columns and
+ * PANEL_DOWN rows, one of cu_exchange PANEL_EXCHANGED columns; an order of up to PANEL_ORDER rows is kept in shared
+ * memory. */
 enum {
     PANEL = 32,
     PANEL_THREADS = 1024,
@@ -18,7 +19,7 @@ enum {
 };
 
 /* y = x in a triangle (enum linalg_part), and zeros beside it; the identity where there is no x. */
-enum part_turned { PART_AS_IT_IS, PART_TRANSPOSED, PART_ADJOINT };
+enum part_turned { PART_AS_IT_IS, PART_CONJUGATE, PART_TRANSPOSED, PART_ADJOINT };
 struct part_call {
     void *y, *x; /* y NULL: nothing is written */
     int64_t y_row, y_matrix, x_row, x_matrix;
@@ -38,7 +39,8 @@ struct clear_call {
 struct panel_call {
     void *x;
     int64_t row, matrix;
-    void *panel;    /* these columns, as rows of m, turned */
+    void *panel;    /* these columns, as rows of m, turned; of reflections k rows for each matrix */
+    void *t;        /* of reflections: how those of a panel go together, and the adjoint; 2 k rows of PANEL */
     int32_t *swaps; /* k for each matrix: which row each was exchanged with */
     int32_t m, w, k, first, columns;
     int32_t across; /* blocks of a matrix */
