@@ -454,10 +454,26 @@ QUANT_FORMATS(PRODUCTS)
 #if defined HALF && HAS_WARP_PRODUCTS
 /* ---- products of half types, of many rows of x */
 
-/* Of a row's chunk, each as a pair; nvfp4's latter half has another scale. */
-struct scales {
-    float scale[2], bias;
+#define TEXT_OF_(x) #x
+#define TEXT_OF(x) TEXT_OF_(x)
+/* Integers of so few bits are exact behind the first bits of a number of x's type, which is then taken off again: two
+ * at once.  Of e2m1 the bits are moved to where x's type has them; float16 has too few exponents for the scales. */
+enum {
+    IS_F16 = sizeof(TEXT_OF(SUFFIX)) == sizeof "f16",
+    PAIR_BITS = IS_F16 ? 10 : 7,
+    PAIR_FIRST = IS_F16 ? 0x64006400 : 0x43004300, /* 2^10, 2^7 */
 };
+FN bool in_pairs(const int f) { return is_affine(f) ? bits_of(f) <= PAIR_BITS : bits_of(f) == 4 && !IS_F16; }
+
+/* Of a row's chunk, as pairs of equals or as the bits of a float32; nvfp4's latter half has another scale. */
+struct scales {
+    uint32_t scale[2], bias;
+};
+FN uint32_t kept_scale(const int f, const void *s, int64_t i)
+{
+    float x = scale_at(f, s, i);
+    return in_pairs(f) ? PASTE(pair, SUFFIX)(x, x) : bits_f32(x);
+}
 /* Of four rows, of which there are so many. */
 FN void load_scales(const int f, const struct qmm_args *a, struct scales s[4], int64_t group, int64_t k, int rows)
 {
@@ -465,9 +481,9 @@ FN void load_scales(const int f, const struct qmm_args *a, struct scales s[4], i
     UNROLLED
     for (int r = 0; r < 4; r++, here += row_groups) {
         bool is = k < a->k && r < rows;
-        s[r].scale[0] = is ? scale_at(f, a->scales, here) : 0;
-        s[r].scale[1] = f == FORMAT_nvfp4 && is ? scale_at(f, a->scales, here + 1) : s[r].scale[0];
-        s[r].bias = is_affine(f) && is ? scale_at(f, a->biases, here) : 0;
+        s[r].scale[0] = is ? kept_scale(f, a->scales, here) : 0;
+        s[r].scale[1] = f == FORMAT_nvfp4 && is ? kept_scale(f, a->scales, here + 1) : s[r].scale[0];
+        s[r].bias = is_affine(f) && is ? kept_scale(f, a->biases, here) : 0;
     }
 }
 
@@ -487,13 +503,38 @@ FN void load_codes(const int words, uint32_t *d, shared_at from)
     }
 }
 
+/* Codes j and j + 1 of a chunk in the low bits of either half, with others behind them. */
+FN uint32_t codes_of(const int bits, const uint32_t *d, const int j)
+{
+    const int at = j * bits, next = at + bits;
+    if (8 % bits == 0)
+        return bytes_of(d[at / 32] >> at % 8, d[next / 32] >> next % 8, at % 32 / 8 | (4 + next % 32 / 8) << 8);
+    uint32_t x = d[at / 32] >> at % 32, y = d[next / 32] >> next % 32;
+    if (at % 32 + bits > 32)
+        x |= d[at / 32 + 1] << (32 - at % 32);
+    if (next % 32 + bits > 32)
+        y |= d[next / 32 + 1] << (32 - next % 32);
+    return bytes_of(x, y, 0x5410);
+}
+
 /* Numbers j and j + 1 of a chunk. */
 FN uint32_t numbers_of(const int f, const uint32_t *d, const int j, const struct scales *s)
 {
-    float scale = s->scale[j / (QMM_CHUNK / 2)], x = number(f, d, j), y = number(f, d, j + 1);
+    const int bits = bits_of(f);
+    uint32_t scale = s->scale[j / (QMM_CHUNK / 2)];
+    if (in_pairs(f)) {
+        uint32_t x = codes_of(bits, d, j);
+        if (!is_affine(f)) { /* 2^-126 of the number */
+            x = masked_or(x << 6, 0x01c001c0, x << 12 & 0x80008000);
+            return PASTE(multiply_pair, SUFFIX)(PASTE(multiply_pair, SUFFIX)(x, 0x7e807e80), scale);
+        }
+        x = masked_or(x, ((1u << bits) - 1) * 0x10001u, PAIR_FIRST);
+        return PASTE(fused_pair, SUFFIX)(PASTE(subtract_pair, SUFFIX)(x, PAIR_FIRST), scale, s->bias);
+    }
+    float by = f32_bits(scale), x = number(f, d, j), y = number(f, d, j + 1);
     if (is_affine(f))
-        return PASTE(pair, SUFFIX)(__builtin_fmaf(x, scale, s->bias), __builtin_fmaf(y, scale, s->bias));
-    return PASTE(pair, SUFFIX)(x * scale, y * scale);
+        return PASTE(pair, SUFFIX)(__builtin_fmaf(x, by, f32_bits(s->bias)), __builtin_fmaf(y, by, f32_bits(s->bias)));
+    return PASTE(pair, SUFFIX)(x * by, y * by);
 }
 
 /* Four neighbours of a row of the result, or of the sums of a piece, or as many of them as there are. */

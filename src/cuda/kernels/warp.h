@@ -136,6 +136,16 @@ ON_PAIRS(multiply_pair_f16, "mul.rn.f16x2 %0, %1, %2;")
 ON_PAIRS(add_pair_bf16, "{.reg .b32 c; mov.b32 c, 0x3f803f80; fma.rn.bf16x2 %0, %1, c, %2;}")
 ON_PAIRS(subtract_pair_bf16, "{.reg .b32 c; mov.b32 c, 0xbf80bf80; fma.rn.bf16x2 %0, %2, c, %1;}")
 ON_PAIRS(multiply_pair_bf16, "{.reg .b32 c; mov.b32 c, 0x80008000; fma.rn.bf16x2 %0, %1, %2, c;}")
+/* a b + c, rounded once. */
+#define ON_THREE_PAIRS(suffix)                                                          \
+    FN uint32_t fused_pair_##suffix(uint32_t a, uint32_t b, uint32_t c)                 \
+    {                                                                                   \
+        uint32_t r;                                                                     \
+        asm("fma.rn." #suffix "x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); \
+        return r;                                                                       \
+    }
+ON_THREE_PAIRS(f16)
+ON_THREE_PAIRS(bf16)
 
 /* e^x, some 2^-21 of it away and more for large x, 0 below the normal numbers: for what is rounded to half types. */
 FN float near_exp(float x)
@@ -255,6 +265,38 @@ ON_PAIRS(f16, multiply, *)
 ON_PAIRS(bf16, add, +)
 ON_PAIRS(bf16, subtract, -)
 ON_PAIRS(bf16, multiply, *)
+#define ON_THREE_PAIRS(suffix)                                                                              \
+    FN uint32_t fused_pair_##suffix(uint32_t a, uint32_t b, uint32_t c)                                     \
+    {                                                                                                       \
+        return pair_##suffix(__builtin_fmaf(f32_from_##suffix((uint16_t)a), f32_from_##suffix((uint16_t)b), \
+                                            f32_from_##suffix((uint16_t)c)),                                \
+                             __builtin_fmaf(f32_from_##suffix((uint16_t)(a >> 16)),                         \
+                                            f32_from_##suffix((uint16_t)(b >> 16)),                         \
+                                            f32_from_##suffix((uint16_t)(c >> 16))));                       \
+    }
+ON_THREE_PAIRS(f16)
+ON_THREE_PAIRS(bf16)
+#endif
+
+#ifdef __CUDACC__
+/* Four of the eight bytes of a and b, by their numbers in four bits each. */
+FN uint32_t bytes_of(uint32_t a, uint32_t b, const uint32_t numbers) { return __byte_perm(a, b, numbers); }
+/* x & mask | more, at once. */
+FN uint32_t masked_or(uint32_t x, uint32_t mask, uint32_t more)
+{
+    uint32_t r;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(x), "r"(mask), "r"(more));
+    return r;
+}
+#else
+FN uint32_t bytes_of(uint32_t a, uint32_t b, const uint32_t numbers)
+{
+    uint64_t both = a | (uint64_t)b << 32;
+    uint32_t r = 0;
+    for (int i = 0; i < 4; i++) r |= (uint32_t)(both >> (numbers >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return r;
+}
+FN uint32_t masked_or(uint32_t x, uint32_t mask, uint32_t more) { return (x & mask) | more; }
 #endif
 
 #if HAS_WARP_PRODUCTS
