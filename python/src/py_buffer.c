@@ -865,8 +865,17 @@ static int read_cuda_interface(PyObject *facts, struct cuda_owner *c, dl_tensor 
         return -1;
     if (strides && strides != Py_None && numbers_of(strides, c->strides, d->ndim) < 0)
         return -1;
-    d->device = (dl_device){ DL_CUDA, 0 };
     d->data = (void *)(uintptr_t)data[0];
+    int gpu = 0; /* where there are no elements */
+    if (d->data && mlx_gpu_of_address(&gpu, d->data))
+        return raise_last();
+    if (gpu < 0) {
+        PyErr_Format(exc_value,
+                     "[array] expected the address of memory on a GPU, got %p, which the driver knows as none",
+                     d->data);
+        return -1;
+    }
+    d->device = (dl_device){ DL_CUDA, gpu };
     d->shape = c->shape;
     d->strides = strides && strides != Py_None ? c->strides : NULL;
     for (int i = 0, item = d->dtype.bits / 8; d->strides && i < d->ndim; i++) {
@@ -889,12 +898,12 @@ int array_from_cuda(mlx_array *out, PyObject *o)
     mlx_stream on = { NULL };
     mlx_array shared = { NULL };
     dl_tensor d = { 0 };
-    void *theirs;
+    void *theirs = NULL;
     int failed = has < 0 || (has && !c) ? -1 : 0;
     if (c) {
         c->owner.released.end = end_cuda_owner;
         c->it = Py_NewRef(o);
-        failed = read_cuda_interface(facts, c, &d, &theirs) || gpu_stream(&on, 0);
+        failed = read_cuda_interface(facts, c, &d, &theirs) || gpu_stream(&on, d.device.id);
         if (!failed)
             mlx_stream_follow(on, theirs);
         if (failed || from_tensor(&shared, &d, &c->owner, on)) {

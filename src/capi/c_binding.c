@@ -146,6 +146,15 @@ int mlx_array_take_back_on(const mlx_array arr)
     return 0;
 }
 
+int mlx_gpu_of_address(int *gpu, const void *address)
+{
+    if (!capi_out(gpu))
+        return capi_report();
+    const struct device_class *c = device_count(DEVICE_GPU) ? devices_of(DEVICE_GPU) : NULL;
+    *gpu = c && c->owner ? c->owner(address) : -1;
+    return capi_end();
+}
+
 int mlx_stream_native(void **res, const mlx_stream stream)
 {
     if (!capi_out(res))

@@ -430,19 +430,48 @@ void buffer_take_back_on(struct buffer *b)
 }
 
 struct foreign {
+    struct foreign *next;
     struct stream *stream;
+    uint64_t mark; /* of the last work that may use it */
     void (*release)(void *payload);
     void *payload;
 };
+static struct foreign *_Atomic in_use; /* nobody's any more but for queued work */
 
+static bool let_go_of(struct foreign *f)
+{
+    if (!f->stream->on->passed(f->stream, f->mark))
+        return false;
+    mx_let_go(f->release, f->payload);
+    free(f);
+    return true;
+}
+
+static void keep_in_use(struct foreign *f)
+{
+    f->next = atomic_load(&in_use);
+    while (!atomic_compare_exchange_weak(&in_use, &f->next, f))
+        ;
+}
+
+/* Nobody waits for that work here: the thread may have a lock of its language's. */
 static void release_foreign(void *ctx)
 {
     struct foreign *f = ctx;
-    struct stream *s = f->stream;
-    if (s->on->wait(s, s->on->mark(s)))
-        mx_error_clear();
-    f->release(f->payload);
-    free(f);
+    f->mark = f->stream->on->mark(f->stream);
+    if (!let_go_of(f))
+        keep_in_use(f);
+}
+
+void buffer_release_unused(void)
+{
+    if (!atomic_load_explicit(&in_use, memory_order_relaxed) || mx_failed()) /* asking clears an error in hand */
+        return;
+    for (struct foreign *f = atomic_exchange(&in_use, NULL), *next; f; f = next) {
+        next = f->next;
+        if (!let_go_of(f))
+            keep_in_use(f);
+    }
 }
 
 struct buffer *buffer_wrap_on(struct stream *s, void *p, size_t bytes, void (*release)(void *), void *payload)
@@ -455,10 +484,11 @@ struct buffer *buffer_wrap_on(struct stream *s, void *p, size_t bytes, void (*re
         free(f);
         return NULL;
     }
-    *f = (struct foreign){ s, release, payload };
+    *f = (struct foreign){ .stream = s, .release = release, .payload = payload };
     *d = (struct side){ .p = p, .stream = s, .mark = s->on->mark(s), .foreign = true };
     side_add(b, d);
     b->state = ON_DEVICE;
+    b->lent_on = 1; /* for good: its owner may write at any time */
     return b;
 }
 

@@ -99,6 +99,8 @@ void buffer_take_back_on(struct buffer *b);
 /* Memory of somebody else on the device of s, whose bytes are there for what is queued on s from now on; `release` is
  * called when what was queued here has read it.  On failure as below. */
 struct buffer *buffer_wrap_on(struct stream *s, void *p, size_t bytes, void (*release)(void *), void *payload);
+/* Lets go of memory of others that was released while queued work still used it, where that is done. */
+void buffer_release_unused(void);
 /* Memory of somebody else.  On failure NULL, and `release` was not called. */
 struct buffer *buffer_wrap(void *host, size_t bytes, bool writable, void (*release)(void *), void *payload);
 void buffer_retain(struct buffer *b);

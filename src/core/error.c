@@ -132,6 +132,7 @@ void mx_let_go(void (*dtor)(void *), void *payload)
 
 void mx_run_releases(void)
 {
+    buffer_release_unused();
     if (!atomic_load_explicit(&pending, memory_order_relaxed))
         return;
     for (struct owner *o = atomic_exchange(&pending, NULL), *next; o; o = next) {

@@ -65,6 +65,7 @@ struct device_class {
      * theirs from now on comes after that mark of s; work queued on s from now on comes after what is on theirs now.
      * Theirs is NULL for those that programs have without asking for one, -1 for none. */
     void *(*native)(struct stream *s);
+    int (*owner)(const void *p); /* the number of the device whose memory it is; -1: of none that is known */
     int (*lead)(struct stream *s, uint64_t mark, void *theirs);
     int (*trail)(struct stream *s, void *theirs);
 };

@@ -134,12 +134,14 @@ static void *function_of_custom(const struct run *r, struct kernel *k)
 struct arguments {
     void **at;
     char *next;
+    size_t *size;
     int n;
 };
 
 static void add_argument(struct arguments *a, const void *v, size_t size)
 {
     memcpy(a->next, v, size);
+    a->size[a->n] = size;
     a->at[a->n++] = a->next;
     a->next += (size + 7) / 8 * 8;
 }
@@ -197,15 +199,35 @@ static int place_arguments(const struct run *r, const struct kernel *k, struct a
     return 0;
 }
 
+bool custom_takes(const char *op, const char *name, void *f, size_t n, const size_t *sizes)
+{
+    enum { MOST = 4096 };
+    size_t offset, size, count = 0, small = MOST, needed = 0;
+    int e = 0;
+    for (; cu.parameter && count < MOST && !(e = cu.parameter(f, count, &offset, &size)); count++)
+        if (sizes && count < n && size > sizes[count] && small == MOST) {
+            small = count;
+            needed = size;
+        }
+    if (!cu.parameter || e != CUDA_INVALID_VALUE)
+        return true;
+    if (count != n)
+        mx_fail_as(MX_RUNTIME, "[%s] expected %zu arguments for %s, got %zu", op, count, name, n);
+    else if (small != MOST)
+        mx_fail_as(MX_RUNTIME, "[%s] expected %zu bytes for argument %zu of %s, got %zu", op, needed, small, name,
+                   sizes[small]);
+    return count == n && small == MOST;
+}
+
 /* ---- launches */
 
 /* Errors of a launch after which the device is as it was. */
 static bool is_refusal(int e)
 {
-    enum { INVALID_VALUE = 1, NO_BINARY = 209, INVALID_PTX = 218, OUT_OF_RESOURCES = 701, NOT_SUPPORTED = 801 };
+    enum { NO_BINARY = 209, INVALID_PTX = 218, OUT_OF_RESOURCES = 701, NOT_SUPPORTED = 801 };
     enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912 };
-    return e == INVALID_VALUE || e == NO_BINARY || e == INVALID_PTX || e == OUT_OF_RESOURCES || e == NOT_SUPPORTED ||
-           e == COOPERATIVE_TOO_LARGE || e == INVALID_CLUSTER_SIZE;
+    return e == CUDA_INVALID_VALUE || e == NO_BINARY || e == INVALID_PTX || e == OUT_OF_RESOURCES ||
+           e == NOT_SUPPORTED || e == COOPERATIVE_TOO_LARGE || e == INVALID_CLUSTER_SIZE;
 }
 
 int custom_launch(struct stream *s, const char *op, const char *name, void *f, const unsigned blocks[3],
@@ -241,6 +263,12 @@ static int launch_custom(const struct run *r, const struct kernel *k, void *f, v
     return custom_launch(r->stream, kernel_word(k->language), k->name, f, blocks, threads, k->shared_memory, args);
 }
 
+/* Who has compiled a kernel knows alone what it takes. */
+static bool takes(const struct kernel *k, void *f, const struct arguments *a)
+{
+    return !k->image || custom_takes(kernel_word(k->language), k->name, f, (size_t)a->n, a->size);
+}
+
 int gpu_run_cuda_kernel(const struct run *r)
 {
     const struct custom_kernel_args *c = r->args;
@@ -248,14 +276,15 @@ int gpu_run_cuda_kernel(const struct run *r)
     size_t n = (size_t)k->nin, all = n * (FACTS + 1) + (size_t)k->nout + (size_t)c->scalars.n;
     size_t facts = MX_MAX_NDIM * (sizeof(int) + sizeof(int64_t));
     void *f = function_of_custom(r, k);
-    char *memory = f ? mx_malloc(all * (sizeof(void *) + 8) + n * (facts + sizeof(mx_own))) : NULL;
+    char *memory = f ? mx_malloc(all * (sizeof(void *) + sizeof(size_t) + 8) + n * (facts + sizeof(mx_own))) : NULL;
     if (!memory)
         return 1;
     mx_own *hold = (mx_own *)memory;
     struct arguments a = { .at = (void **)(hold + n) };
-    a.next = (char *)(a.at + all);
+    a.size = (size_t *)(a.at + all);
+    a.next = (char *)(a.size + all);
     memset(hold, 0, n * sizeof *hold);
-    int failed = place_arguments(r, k, &a, hold) || launch_custom(r, k, f, a.at);
+    int failed = place_arguments(r, k, &a, hold) || !takes(k, f, &a) || launch_custom(r, k, f, a.at);
     gpu_drop(k->nin, hold);
     free(memory);
     return failed;

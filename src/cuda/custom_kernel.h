@@ -32,6 +32,9 @@ enum { CUSTOM_LIBRARY = -1 };
 void *custom_module(int gpu, int variant, const void *key, size_t size);
 /* Two threads may both load one; either serves.  NULL with the driver's error, or after mx_fail with 0. */
 void *custom_module_new(int gpu, int variant, const void *key, size_t size, const void *image, int *error);
+/* Does a kernel take n arguments of these sizes, where they are known?  The driver reads as many as it takes, whatever
+ * there is; those before 12.4 cannot say.  False after mx_fail. */
+bool custom_takes(const char *op, const char *name, void *f, size_t n, const size_t *sizes);
 /* Queues it.  What the driver refuses is an error, and no reason to give the device up. */
 int custom_launch(struct stream *s, const char *op, const char *name, void *f, const unsigned blocks[3],
                   const unsigned threads[3], int shared_memory, void *args[]);

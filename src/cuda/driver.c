@@ -24,6 +24,7 @@ static void open_driver(void)
 #define CU(name, symbol, args)                      \
     if (!(*(void **)&cu.name = dlsym(lib, symbol))) \
         return;
+#define CU_LATER(name, symbol, args) *(void **)&cu.name = dlsym(lib, symbol);
 #include "cuda/driver.def"
     int n = 0;
     sigset_t before = signals_block();

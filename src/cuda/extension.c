@@ -67,5 +67,6 @@ int gpu_launch_library(struct stream *s, const struct launch *l)
         blocks[i] = (unsigned)l->blocks[i];
         threads[i] = (unsigned)l->threads[i];
     }
-    return custom_launch(s, "launch", l->kernel, f, blocks, threads, 0, (void **)(uintptr_t)l->args);
+    return !custom_takes("launch", l->kernel, f, l->nargs, NULL) ||
+           custom_launch(s, "launch", l->kernel, f, blocks, threads, 0, (void **)(uintptr_t)l->args);
 }

@@ -298,6 +298,14 @@ static void *const legacy = (void *)1;
 
 static void *native(struct stream *s) { return gpu_stream(s)->stream; }
 
+static int owner(const void *p)
+{
+    int number = -1;
+    bool known = gpu_use(0) && !cu.pointer_attribute(&number, CUDA_POINTER_DEVICE, (uint64_t)p);
+    mx_error_clear();
+    return known ? number : -1;
+}
+
 static int lead(struct stream *s, uint64_t m, void *theirs)
 {
     struct gpu_stream *q = gpu_stream(s);
@@ -410,6 +418,7 @@ const struct backend cuda_backend = {
                  .to_host = to_host,
                  .from_peer = from_peer,
                  .native = native,
+                 .owner = owner,
                  .lead = lead,
                  .trail = trail },
     .submit = queue_submit_launches,

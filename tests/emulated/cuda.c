@@ -198,7 +198,7 @@ int event_query(void *event)
     if (!event)
         return INVALID_VALUE;
     pthread_mutex_lock(&lock);
-    bool passed = copied >= ((struct event *)event)->copies;
+    bool passed = copied >= ((struct event *)event)->copies && !getenv("PRETEND_BUSY");
     pthread_mutex_unlock(&lock);
     return event_wait(event), passed ? SUCCESS : NOT_READY;
 }
@@ -234,14 +234,63 @@ int module_load(void **module, const void *image)
     *module = memcmp(image, ELFMAG, SELFMAG) ? (void *)&MEMORY : load_object(image);
     return *module ? SUCCESS : INVALID_IMAGE;
 }
+/* The sizes of the parameters of kernels that are not built in; for the last that was asked for. */
+static struct {
+    void *function;
+    const size_t *size;
+} parameters[256];
+
+int parameter(void *function, size_t index, size_t *offset, size_t *bytes)
+{
+    const int NOT_SUPPORTED = 801;
+    int i = 0;
+    if (getenv("PRETEND_DRIVER"))
+        return NOT_SUPPORTED;
+    while (parameters[i].function && parameters[i].function != function) i++;
+    if (!parameters[i].function)
+        return NOT_SUPPORTED;
+    *offset = 0;
+    for (size_t k = 0; k < index; k++) {
+        if (!parameters[i].size[k])
+            return INVALID_VALUE;
+        *offset += (parameters[i].size[k] + 7) / 8 * 8;
+    }
+    return (*bytes = parameters[i].size[index]) ? SUCCESS : INVALID_VALUE;
+}
+
+static void note_parameters(void *function, void *module, const char *name)
+{
+    char sizes[600];
+    int i = 0;
+    snprintf(sizes, sizeof sizes, "sizes_%s", name);
+    const size_t *size = dlsym(module, sizes);
+    while (parameters[i].function && parameters[i].function != function) i++;
+    if (function && size && i < 255) {
+        parameters[i].size = size;
+        parameters[i].function = function;
+    }
+}
+
+/* Memory that a test says is on another device than 0: PRETEND_DEVICE=address:number. */
+int pointer_attribute(void *value, int attribute, uint64_t address)
+{
+    const char *pretended = getenv("PRETEND_DEVICE"), *number = pretended ? strchr(pretended, ':') : NULL;
+    if (attribute != 9 || !address)
+        return INVALID_VALUE;
+    *(int *)value = number && strtoull(pretended, NULL, 0) == address ? atoi(number + 1) : 0;
+    return SUCCESS;
+}
+
 int module_function(void **function, void *module, const char *name)
 {
     char launched[600];
     emulated_fn *f = emulated_find(name);
     snprintf(launched, sizeof launched, "launched_%s", name);
     memcpy(function, &f, sizeof f);
-    if (module != (void *)&MEMORY)
+    if (module != (void *)&MEMORY) {
         *function = dlsym(module, launched);
+        note_parameters(*function, module, name);
+    }
     return module && *function ? SUCCESS : NOT_FOUND;
 }
 /* A kernel that is launched with more shared memory must have been set to that.  GPUs allow 48 KiB of it together with

@@ -84,14 +84,17 @@ static char *contents(const char *path, size_t *n)
     return data;
 }
 
-/* For a kernel a function `launched_<kernel>` of the addresses of its arguments. */
+/* For a kernel a function `launched_<kernel>` of the addresses of its arguments, and `sizes_<kernel>` of these, up to a
+ * 0. */
 static void write_launched(FILE *f, const char *kernel)
 {
     size_t n = strcspn(kernel, "(");
-    const char *from = kernel + n + 1;
     int depth = 0, count = 0;
+    char *sizes = NULL;
+    size_t length;
+    FILE *of = open_memstream(&sizes, &length);
     fprintf(f, "\nvoid launched_%.*s(void **a) { %.*s(", (int)n, kernel, (int)n, kernel);
-    for (const char *at = from; depth >= 0; at++) {
+    for (const char *from = kernel + n + 1, *at = from; depth >= 0; at++) {
         depth += (*at == '(') - (*at == ')');
         if (depth > 0 || (depth == 0 && *at != ','))
             continue;
@@ -99,10 +102,13 @@ static void write_launched(FILE *f, const char *kernel)
         while (isspace((unsigned char)end[-1])) end--;
         while (end[-1] == '_' || isalnum((unsigned char)end[-1])) end--;
         fprintf(f, "%s*(__typeof__(%.*s) *)a[%d]", count ? ", " : "", (int)(end - from), from, count);
+        fprintf(of, "sizeof(__typeof__(%.*s)), ", (int)(end - from), from);
         count++;
         from = at + 1;
     }
-    fprintf(f, "); }\n");
+    fclose(of);
+    fprintf(f, "); }\nconst size_t sizes_%.*s[] = { %s0 };\n", (int)n, kernel, sizes);
+    free(sizes);
 }
 
 /* Behind the program, of each kernel that its preprocessed text has. */

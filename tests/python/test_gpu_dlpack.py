@@ -186,6 +186,11 @@ class TestIn:
         assert mx.add(x, 1, stream=mx.gpu).tolist() == (a + 1).tolist()
         a[0, 0] = 40
         assert mx.add(x, 1, stream=mx.gpu).tolist()[0][0] == 41  # the same memory
+        for value in (42, 43):  # the host's copy is of that reading alone
+            a[0, 0] = value
+            assert x.tolist()[0][0] == np.array(x)[0, 0] == mx.add(x, 0, stream=mx.cpu)[0, 0].item() == value
+            assert x.__dlpack_device__() == (2, 0)
+        a[0, 0] = 40
         y = mx.multiply(x, 2, stream=mx.gpu)
         mx.eval(y)
         del x
@@ -201,6 +206,20 @@ class TestIn:
         assert t.deleted == 1
         a[:] = 0
         assert x.__dlpack_device__() == (2, 0) and x.tolist() == [0, 1, 2, 3, 4, 5]
+
+    def test_let_go_of_without_waiting(self, monkeypatch):
+        t, u = Theirs(np.ones(6, np.float32)), Theirs(np.ones(6, np.float32))
+        x, y = mx.from_dlpack(t), mx.from_dlpack(u)
+        mx.eval(mx.add(x, 1, stream=mx.gpu))
+        monkeypatch.setenv("PRETEND_BUSY", "1")
+        del x, y
+        gc.collect()
+        mx.eval(mx.add(mx.ones(2, stream=mx.cpu), 1, stream=mx.cpu))
+        assert (t.deleted, u.deleted) == (0, 0)  # the device may be using them
+        monkeypatch.delenv("PRETEND_BUSY")
+        mx.synchronize(mx.gpu)
+        mx.array(1)
+        assert (t.deleted, u.deleted) == (1, 1)
 
     def test_strides(self):
         a = np.arange(24, dtype=np.float32).reshape(4, 6)[:, ::2].T
@@ -243,7 +262,7 @@ class TestIn:
         mx.eval(y)
         assert (a == np.arange(300)).all() and y.tolist()[299] == 300
 
-    def test_cuda_array_interface(self):
+    def test_cuda_array_interface(self, monkeypatch):
         class Other:
             def __init__(self, a, **more):
                 self.a = a
@@ -268,6 +287,16 @@ class TestIn:
                 mx.array(Other(a, typestr=typestr))
         with pytest.raises(ValueError, match="multiples of the size of an element"):
             mx.array(Other(a, strides=(16, 6)))
+        o = Other(np.zeros((0, 3), np.float32))
+        o.__cuda_array_interface__["data"] = (0, False)
+        assert mx.array(o).shape == (0, 3)
+        for device, message in (
+            (1, r"there is no Device\(gpu, 1\)"),
+            (-1, "expected the address of memory on a GPU, got 0x"),
+        ):
+            monkeypatch.setenv("PRETEND_DEVICE", f"{a.ctypes.data}:{device}")
+            with pytest.raises(ValueError, match=message):
+                mx.array(Other(a))
 
 
 # ---- libraries, on a GPU

@@ -237,6 +237,21 @@ def test_precompiled_that_is_none(image):
     assert scaled(image).tolist()[1] == 12.5  # the device is as it was
 
 
+def test_precompiled_with_other_arguments(image, monkeypatch):
+    """As many as the kernel has parameters, and as wide: the driver reads all of those."""
+    for scalars in ([], [5, 2.5], [5, 2.5, True, 1]):
+        with pytest.raises(
+            RuntimeError, match=rf"\[precompiled_cuda_kernel\] expected 5 arguments for scale, got {2 + len(scalars)}"
+        ):
+            mx.eval(scaled(image, scalars=scalars))
+    with pytest.raises(RuntimeError, match="expected 4 bytes for argument 2 of scale, got 1"):
+        mx.eval(scaled(image, scalars=[True, 2.5, True]))
+    assert scaled(image, scalars=[5, 2.5, 1]).tolist()[1] == 12.5  # read as it begins
+    if EMULATED:
+        monkeypatch.setenv("PRETEND_DRIVER", "12000")  # which cannot say
+        assert scaled(image).tolist()[1] == 12.5
+
+
 # ---- what is refused
 
 

@@ -175,13 +175,17 @@ MLX_API int mlx_array_lend_on(void **address, int *gpu, int64_t *strides, bool *
                               void *stream);
 MLX_API int mlx_array_take_back_on(const mlx_array arr);
 
+/* The number of the GPU whose memory the address is of; -1 where it is none's that the driver knows. */
+MLX_API int mlx_gpu_of_address(int *gpu, const void *address);
+
 /* The driver's name of a GPU's stream; NULL for any other. */
 MLX_API int mlx_stream_native(void **res, const mlx_stream stream);
 /* What is queued on a GPU's stream from now on comes after what is queued on `theirs`, named as above. */
 MLX_API int mlx_stream_follow(const mlx_stream stream, void *theirs);
 
 /* An array in the memory of somebody else on the GPU of a stream, whose elements are there for work that is queued on
- * the stream from now on; as mlx_array_new_borrowed. */
+ * the stream from now on; as mlx_array_new_borrowed.  The owner may write there: the host keeps no copy of it, and
+ * `dtor` is called once the work is done that uses it, by any later call that evaluates or waits. */
 MLX_API mlx_array mlx_array_new_borrowed_on(const mlx_stream stream, const void *data, const int *shape,
                                             const int64_t *strides, int dim, mlx_dtype dtype, void *payload,
                                             void (*dtor)(void *));
