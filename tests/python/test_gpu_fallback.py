@@ -24,7 +24,6 @@ DECLINED = {
     "gpu_takes_conv": "2^30 positions",
     "gpu_takes_fft": "2^31 numbers, or lengths for which there is no plan",
     "gpu_takes_gathered": "float64, which builders refuse",
-    "gpu_takes_hadamard": "rows that shared memory does not hold",
     "gpu_takes_load": "what is to be inflated from its beginning",
     "gpu_takes_lookup": "more than 8 dimensions or index arrays",
     "gpu_takes_nonzero": "2^32 elements",

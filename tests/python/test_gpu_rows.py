@@ -142,7 +142,8 @@ def test_against_float64():
         assert np.allclose(a, b, rtol=3e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("n", [1, 2, 64, 12, 24, 20, 80, 28, 448, 2048, 12 * 256])
+# the last four are longer than shared memory: halves of pieces, pieces of runs, and many of them
+@pytest.mark.parametrize("n", [1, 2, 64, 12, 24, 20, 80, 28, 448, 2048, 12 * 256, 2**14, 12 * 2**10, 20 * 2**13, 2**18])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_hadamard(dtype, n):
     x = normal(dtype, 3, n)
