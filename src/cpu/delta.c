@@ -14,8 +14,9 @@ struct delta_job {
     enum dtype t;
     const char *q, *k, *v, *gamma, *beta, *state;
     const uint8_t *mask;
-    char *y, *last, *space; /* space: for each head a turned state and one row */
+    char *y, *last, *space; /* space: for each head a turned state, one row, and gamma for each column */
     int64_t steps, heads, kv, d, e;
+    bool wide; /* gamma has one for each column */
 };
 
 static void delta_heads(void *ctx, int64_t begin, int64_t end)
@@ -25,17 +26,19 @@ static void delta_heads(void *ctx, int64_t begin, int64_t end)
     transpose_fn *turn = cpu->transpose[w == 8 ? 3 : 2];
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i / j->heads, h = i % j->heads, kv = h / (j->heads / j->kv);
-        char *s = j->space + (size_t)(i * (j->d + 1) * j->e) * w, *row = s + (size_t)(j->d * j->e) * w;
+        char *s = j->space + (size_t)(i * ((j->d + 1) * j->e + j->d)) * w, *row = s + (size_t)(j->d * j->e) * w;
+        char *same = row + (size_t)j->e * w;
         size_t state = (size_t)(i * j->d * j->e) * w, d = (size_t)j->d, e = (size_t)j->e;
         turn(s, j->e, j->state + state, j->d, d, e);
         for (int64_t t = 0; t < j->steps; t++) {
             size_t at = (size_t)((b * j->steps + t) * j->heads + h);
             size_t from = (size_t)((b * j->steps + t) * j->kv + kv) * d * w;
+            for (size_t c = 0; !j->wide && c < d; c++) memcpy(same + c * w, j->gamma + at * w, w);
             if (j->mask && !j->mask[b * j->steps + t])
                 memset(j->y + at * e * w, 0, e * w);
             else
                 cpu->norm->delta_step[j->t](j->y + at * e * w, s, row, j->q + from, j->k + from, j->v + at * e * w,
-                                            j->gamma + at * d * w, j->beta + at * w, d, e);
+                                            j->wide ? j->gamma + at * d * w : same, j->beta + at * w, d, e);
         }
         turn(j->last + state, j->d, s, j->e, e, d);
     }
@@ -65,9 +68,10 @@ int run_gated_delta(const struct run *r)
                                .heads = dim(x[2], 2),
                                .kv = dim(x[1], 2),
                                .d = dim(x[1], 3),
-                               .e = dim(x[2], 3) };
+                               .e = dim(x[2], 3),
+                               .wide = dim(x[3], 3) == dim(x[1], 3) };
         int64_t count = dim(x[2], 0) * j.heads;
-        j.space = mx_malloc((size_t)(count * (j.d + 1) * j.e) * dtype_size(j.t));
+        j.space = mx_malloc((size_t)(count * ((j.d + 1) * j.e + j.d)) * dtype_size(j.t));
         failed = !j.space;
         if (!failed)
             pool_for(count, 1, delta_heads, &j);

@@ -1,25 +1,10 @@
 /* delta.c: the linear attention of gated delta networks on a GPU. */
 #include "cuda/kernels/delta.h"
-#include "core/scope.h"
 #include "core/shape.h"
 #include "cuda/gpu.h"
 #include "ops/delta.h"
 
 enum { Q, K, V, GAMMA, BETA, STATE, MASK, OPERANDS };
-
-/* One number for all columns of a row is not written out for each of them. */
-static mx without_columns(mx gamma)
-{
-    mx x = array_new((enum dtype)gamma->dtype, 3, gamma->shape);
-    if (is_nil(x))
-        return x;
-    for (int i = 0; i < 3; i++) x->strides[i] = gamma->strides[i];
-    x->offset = gamma->offset;
-    buffer_retain(x->buf = gamma->buf);
-    atomic_store_explicit(&x->status, READY, memory_order_relaxed);
-    array_note_layout(x);
-    return x;
-}
 
 /* How threads share rows, and how many steps are in shared memory at once. */
 static void lay_out(struct delta_call *c, int64_t item)
@@ -47,7 +32,7 @@ int gpu_run_gated_delta(const struct run *r)
                             .shared = dim(x[V], 2) / dim(x[K], 2),
                             .d = dim(x[K], 3),
                             .e = dim(x[V], 3),
-                            .wide = x[GAMMA]->strides[3] != 0 };
+                            .wide = dim(x[GAMMA], 3) == dim(x[K], 3) };
     bool is_long = c.d > 32 * DELTA_HELD;
     void *kernel = gpu_find(g, &found[is_long][t], "delta", is_long ? "gated_delta_long" : "gated_delta", t);
     if (!kernel || gpu_out_new(r, 0) || gpu_out_new(r, 1))
@@ -55,10 +40,7 @@ int gpu_run_gated_delta(const struct run *r)
     int64_t rows = (int64_t)c.batch * c.heads * c.e, blocks = ceil_div(rows, DELTA_THREADS / 32);
     if (rows == 0)
         return 0;
-    MX_SCOPE(r->stream);
-    if (!c.wide)
-        x[GAMMA] = without_columns(x[GAMMA]);
-    bool failed = is_nil(x[GAMMA]);
+    bool failed = false;
     for (int i = 0; i < r->nin && !failed; i++) failed = i != STATE && is_nil(x[i] = gpu_row_major(r, x[i], &hold[i]));
     if (!failed) {
         const void **at[] = { &c.q, &c.k, &c.v, &c.gamma, &c.beta, &c.state };

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* q, k (B, T, H, D), v (B, T, N, E), gamma (B, T, N, D), beta (B, T, N), state (B, N, E, D), and where
+/* q, k (B, T, H, D), v (B, T, N, E), gamma (B, T, N, D) or (B, T, N, 1), beta (B, T, N), state (B, N, E, D), and where
  * there is one a mask (B, T) of bool: all but the mask float32 or float64.  Results: outputs
  * (B, T, N, E) and the last state. */
 struct gated_delta_args {

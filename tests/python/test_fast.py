@@ -610,6 +610,35 @@ def test_rules_of_gated_delta_update():
     check_vmap(lambda v: mx.fast.gated_delta_update(*x[:2], v, *x[3:])[1], [more[2]], [0])
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("wide_gamma", [False, True])
+@pytest.mark.parametrize("steps", [5, 33, 70])
+def test_derivatives_of_gated_delta_update(steps, wide_gamma, masked):
+    """Beside a loop over the steps: of parts of a chunk, whole ones and several, with states that are forgotten."""
+    q, k, v, gamma, beta = delta_arrays(2, steps, 1, 2, 6, 5, mx.float64, wide_gamma)
+    gamma = mx.where(gamma < 0.3, 0, gamma)
+    state, mask = random(2, 2, 5, 6), mx.array(RNG.random((2, steps)) > 0.3) if masked else None
+    x, y_ct, s_ct = (q, k, v, gamma, beta, state), random(*v.shape), random(*state.shape)
+
+    def loop(q, k, v, gamma, beta, s):
+        gamma, out = gamma if wide_gamma else gamma[..., None], []
+        for t in range(steps):
+            kt, faded = mx.repeat(k[:, t], 2, 1), s * gamma[:, t, :, None]
+            d = (v[:, t] - (faded @ kt[..., None])[..., 0]) * beta[:, t, :, None]
+            on = True if mask is None else mask[:, t, None, None]
+            new = faded + d[..., None] * kt[:, :, None]
+            out.append(mx.where(on, (new @ mx.repeat(q[:, t], 2, 1)[..., None])[..., 0], 0))
+            s = new if mask is None else mx.where(on[..., None], new, s)
+        return [mx.stack(out, 1), s]
+
+    def update(*x):
+        return list(mx.fast.gated_delta_update(*x, mask=mask))
+
+    got, want = (mx.vjp(f, x, [y_ct, s_ct])[1] + mx.jvp(f, x, x)[1] for f in (update, loop))
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+
+
 def test_errors_of_gated_delta_update():
     q, k, v, gamma, beta = delta_arrays(2, 3, 2, 4, 3, 4)
     update = mx.fast.gated_delta_update

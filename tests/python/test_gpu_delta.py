@@ -107,7 +107,8 @@ def test_what_is_masked_is_left_out():
     both(*bad, state, mask)
 
 
-def test_derivatives():
-    x, state, mask = operands(1, 4, 1, 2, 6, 5, mx.float32)
+@pytest.mark.parametrize("wide", [False, True])
+def test_derivatives(wide):
+    x, state, mask = operands(1, 37, 1, 2, 6, 5, mx.float64, wide)
     for i in range(5):
         close(mx.grad(lambda *x: mx.fast.gated_delta_update(*x, state, mask)[0].square().sum(), i), *x)
