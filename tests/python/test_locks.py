@@ -10,7 +10,7 @@ PLAIN = {
     "core/lock.h": "what a lock is",
     "core/lock.c": "held from before a fork until after it",
     "run/queue.h": "made anew in the child, with the queue",
-    "cpu/load.c": "on the stack of who reads, whose work does not go on in the child",
+    "plan/load.c": "on the stack of who reads, whose work does not go on in the child",
 }
 
 
