@@ -8,7 +8,7 @@
 #include "cuda/kernels/product.h"
 #include "ops/matmul.h"
 
-enum kernel { SMALL, LARGE, SMALL_TF32, LARGE_TF32, ALONG, ACROSS, MERGE, OUTER, KERNELS };
+enum kernel { SMALL, LARGE, TALL, SMALL_TF32, LARGE_TF32, ALONG, ACROSS, MERGE, OUTER, KERNELS };
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -79,12 +79,27 @@ static enum kernel cut_groups(struct product_args *a, enum dtype t)
     return is_large ? LARGE : SMALL;
 }
 
+/* Are there tiles of twice the height for most of the device, and a kernel for them? */
+static bool is_tall(struct gpu *g, struct product_args *a, enum dtype t)
+{
+    static struct gpu_known slots[DT_COUNT];
+    int64_t tiles = ceil_div(a->m, PRODUCT_TALL) * ceil_div(a->n, PRODUCT_LARGE) * a->batches;
+    bool fits = dtype_is_half(t) && a->a.vectors && a->b.vectors && a->m > PRODUCT_LARGE && a->n > PRODUCT_SMALL;
+    return fits && tiles * 4 >= (int64_t)g->multiprocessors * 3 && gpu_has(g, &slots[t], "product", "product_tall", t);
+}
+
 /* Tiles as large as there are enough of. */
-static enum kernel cut_tiles(struct product_args *a, enum dtype t)
+static enum kernel cut_tiles(struct gpu *g, struct product_args *a, enum dtype t)
 {
     enum { MANY = 128, LEAST_PIECE = 256 };
     if (a->order)
         return cut_groups(a, t);
+    if (is_tall(g, a, t)) {
+        a->down = ceil_div(a->m, PRODUCT_TALL);
+        a->across = ceil_div(a->n, PRODUCT_LARGE);
+        cut_depth(a, LEAST_PIECE, 1);
+        return TALL;
+    }
     int64_t large = ceil_div(a->m, PRODUCT_LARGE) * ceil_div(a->n, PRODUCT_LARGE) * a->batches;
     bool is_large =
         has_large_tiles(t) && least(a->m, a->n) > PRODUCT_SMALL && large * greatest(a->k / LEAST_PIECE, 1) >= MANY;
@@ -149,16 +164,16 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
     static const char *const names[KERNELS] = {
-        [SMALL] = "product_small",           [LARGE] = "product_large", [SMALL_TF32] = "product_small_tf32",
-        [LARGE_TF32] = "product_large_tf32", [ALONG] = "product_along", [ACROSS] = "product_across",
-        [MERGE] = "product_merge",           [OUTER] = "product_outer"
+        [SMALL] = "product_small",           [LARGE] = "product_large",           [TALL] = "product_tall",
+        [SMALL_TF32] = "product_small_tf32", [LARGE_TF32] = "product_large_tf32", [ALONG] = "product_along",
+        [ACROSS] = "product_across",         [MERGE] = "product_merge",           [OUTER] = "product_outer"
     };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     bool is_vector = least(a->m, a->n) == 1 && !a->order && !a->outer;
     if (is_vector && a->n > 1)
         swap_operands(a);
-    enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(a, t);
+    enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(g, a, t);
     int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
     a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
@@ -173,8 +188,8 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
         a->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     if (!failed)
-        failed =
-            gpu_launch(r->stream, op, kernel, a->down * a->across * a->pieces * a->batches, threads, (void *[]){ a });
+        failed = gpu_launch_shared(r->stream, op, kernel, a->down * a->across * a->pieces * a->batches, threads,
+                                   k == TALL ? PRODUCT_TALL_BYTES : 0, (void *[]){ a });
     if (!failed && a->pieces > 1) {
         kernel = gpu_find(g, &found[MERGE][t], "product", names[MERGE], t);
         failed = !kernel ||

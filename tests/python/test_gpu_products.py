@@ -163,6 +163,22 @@ def test_many_tiles(dtype):
     close(mx.matmul, mx.contiguous(a[:8].swapaxes(1, 2)).swapaxes(1, 2), matrix(dtype, 140, 33).T)
 
 
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_tall_tiles(dtype, turned):
+    """Tiles of 256 rows by 128 columns, some of whose lower halves are not there, in each layout."""
+    for m, n, k in [(520, 136, 200), (296, 256, 8), (256, 392, 64)]:
+        a, b = matrix(dtype, k, m).T if turned[0] else matrix(dtype, m, k), matrix(dtype, k, n, seed=1)
+        b = matrix(dtype, n, k, seed=1).T if turned[1] else b
+        close(mx.matmul, a, b, depth=k)
+    close(
+        lambda c, a, b: mx.addmm(c, a, b, 0.5, 2.0),
+        matrix(dtype, 1, 392),
+        matrix(dtype, 256, 64),
+        matrix(dtype, 64, 392),
+    )
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64], ids=str)
 def test_addmm(dtype):
     a, b = matrix(dtype, 2, 30, 50), matrix(dtype, 2, 50, 70, seed=1)

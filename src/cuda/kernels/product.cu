@@ -104,7 +104,7 @@ FN void find_group(const struct product_args *a, struct spot *s, int64_t number,
     s->at.at[1] = g * a->batch[1][0];
 }
 
-FN struct spot spot_of(const struct product_args *a, int tile)
+FN struct spot spot_of(const struct product_args *a, int tile, int wide)
 {
     struct spot s;
     int64_t tiles = a->down * a->across, t = blockIdx.x % tiles, rest = blockIdx.x / tiles;
@@ -113,7 +113,7 @@ FN struct spot spot_of(const struct product_args *a, int tile)
     int64_t number = first + within % tall;
     s.row = number * tile;
     s.bottom = a->m;
-    s.column = within / tall * tile;
+    s.column = within / tall * wide;
     s.piece = rest % a->pieces;
     s.batch = rest / a->pieces;
     s.from = s.piece * a->piece;
@@ -234,6 +234,9 @@ FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; 
 #define TILE PRODUCT_SMALL
 #define N(name) name##_small
 #include "cuda/kernels/product_warps.inc"
+#define TILE PRODUCT_LARGE
+#define N(name) name##_tall
+#include "cuda/kernels/product_tall.inc"
 #elif defined HALF
 #define TILE PRODUCT_LARGE
 #define DEPTH 16
@@ -319,7 +322,7 @@ FN void put_one(const struct product_args *a, const struct spot *s, int64_t line
 KERNEL(K(cu_product_along), struct product_args)
 {
     SHARED T of_warp[PRODUCT_THREADS / 32];
-    struct spot s = spot_of(&a, a.width);
+    struct spot s = spot_of(&a, a.width, a.width);
     int64_t line = s.row + (int)threadIdx.x / a.team, end = line < a.m ? s.end : s.from;
     const S *x = (const S *)a.a.p + s.at.at[0] + line * a.a.line, *v = (const S *)a.b.p + s.at.at[1];
     T sum = zero_sum();
@@ -347,7 +350,7 @@ KERNEL(K(cu_product_along), struct product_args)
 KERNEL(K(cu_product_across), struct product_args)
 {
     SHARED T sums[PRODUCT_THREADS * LANES];
-    struct spot s = spot_of(&a, a.team * LANES);
+    struct spot s = spot_of(&a, a.team * LANES, a.team * LANES);
     int64_t line = s.row + (int)threadIdx.x % a.team * LANES;
     const S *x = (const S *)a.a.p + s.at.at[0] + line * a.a.line, *v = (const S *)a.b.p + s.at.at[1];
     T sum[LANES];
