@@ -200,6 +200,47 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     return failed;
 }
 
+/* Is a product so large that copies of its operands are worth it? */
+static bool is_worth_rows(const struct product_args *a, enum dtype t)
+{
+    const int64_t least_work = 1 << 26, most = 1 << 28; /* elements */
+    bool plain = !a->number[0] && !a->order && !a->bounds && !a->outer && least(a->m, a->n) >= PRODUCT_SMALL && a->k;
+    int64_t larger = greatest(a->m, a->n) * a->batches;
+    return dtype_is_half(t) && plain && larger * least(a->m, a->n) >= least_work / a->k && larger * a->k <= most;
+}
+
+/* The rows of an operand, as they lie or as they follow k, where 16 bytes are read at once: `room` is theirs. */
+static int put_in_rows(const struct run *r, enum dtype t, struct product_args *a, int which, struct buffer **room)
+{
+    static struct gpu_found found[DT_COUNT];
+    struct product_operand *o = which ? &a->b : &a->a;
+    int64_t lines = which ? a->n : a->m, lanes = gpu_lanes(t);
+    struct product_row_args p = { .from = o->p,
+                                  .rows = o->across ? a->k : lines,
+                                  .columns = o->across ? lines : a->k,
+                                  .row = o->across ? o->depth : o->line,
+                                  .column = o->across ? o->line : o->depth,
+                                  .batches = 1,
+                                  .ndim = a->ndim };
+    p.step = ceil_div(p.columns, lanes) * lanes;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->batch[which][d])
+            p.batches = a->batches;
+    memcpy(p.shape, a->shape, sizeof p.shape);
+    memcpy(p.batch, a->batch[which], sizeof p.batch);
+    int64_t each = p.rows * p.step, eights = p.batches * each / lanes;
+    void *kernel = gpu_find(gpu_of(r), &found[t], "product", "product_rows", t);
+    if (!kernel || !(*room = buffer_new_on(r->stream, (size_t)(p.batches * each) * dtype_size(t))))
+        return 1;
+    o->p = p.to = buffer_on(*room, r->stream);
+    o->line = o->across ? 1 : p.step;
+    o->depth = o->across ? p.step : 1;
+    o->vectors = 1;
+    for (int d = a->ndim; d-- > 0; each *= a->shape[d]) a->batch[which][d] = p.batches > 1 ? each : 0;
+    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(eights, PRODUCT_THREADS), PRODUCT_THREADS,
+                      (void *[]){ &p });
+}
+
 int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a)
 {
     if (y->size == 0)
@@ -227,7 +268,17 @@ int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const
         a->c_row = p->steps[2].row;
         a->c_column = p->steps[2].column;
     }
-    return launch_product(r, (enum dtype)y->dtype, a, false);
+    enum dtype t = (enum dtype)y->dtype;
+    struct buffer *room[2] = { NULL };
+    int failed = 0;
+    for (int i = 0; i < 2 && !failed && is_worth_rows(a, t); i++)
+        if (!(i ? a->b : a->a).vectors)
+            failed = put_in_rows(r, t, a, i, &room[i]);
+    failed = failed || launch_product(r, t, a, false);
+    for (int i = 0; i < 2; i++)
+        if (room[i])
+            buffer_release(room[i]);
+    return failed;
 }
 
 int gpu_multiply_at(const struct run *r, enum dtype t, const struct gpu_product_at *p)

@@ -164,6 +164,24 @@ def test_many_tiles(dtype):
 
 
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)], ids=str)
+def test_rows_that_begin_anywhere(turned):
+    """So many that they are copied to where vectors begin: of odd sizes, of a batch, one matrix with all of them."""
+    dtype = mx.bfloat16
+
+    def operand(turn, *shape, seed=0):
+        shape = (*shape[:-2], shape[-1], shape[-2]) if turn else shape
+        x = matrix(dtype, *shape, seed=seed)
+        return x.swapaxes(-1, -2) if turn else x
+
+    a, b = operand(turned[0], 301, 801), operand(turned[1], 801, 281, seed=1)
+    close(mx.matmul, a, b, depth=801)
+    if turned[0] == turned[1]:
+        close(mx.matmul, operand(turned[0], 2, 3, 131, 1001), operand(turned[1], 3, 1001, 90, seed=1), depth=1001)
+    if turned == (False, False):
+        close(lambda a, b: a[:, ::2] @ b[::2], operand(False, 500, 1202), operand(False, 1202, 232), depth=601)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)], ids=str)
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
 def test_tall_tiles(dtype, turned):
     """Tiles of 256 rows by 128 columns, some of whose lower halves are not there, in each layout."""

@@ -284,6 +284,22 @@ FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; 
 #include "cuda/kernels/product_tile.inc"
 #endif
 
+#ifdef HALF
+/* Rows that begin anywhere, once more where they are read 16 bytes at a time. */
+KERNEL(K(cu_product_rows), struct product_row_args)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, each = a.step / LANES, row = i / each;
+    int64_t column = i % each * LANES, matrix = row / a.rows;
+    if (matrix >= a.batches)
+        return;
+    struct places at = places_of(matrix, a.batches, a.ndim, a.shape, 1, a.batch, PRODUCT_DIMS);
+    const S *x = (const S *)a.from + at.at[0] + (row - matrix * a.rows) * a.row + column * a.column;
+    union lanes u;
+    for (int k = 0; k < LANES; k++) u.v[k] = column + k < a.columns ? x[k * a.column] : zero_element();
+    COPY_LANES((S *)a.to + i * LANES, u.v, sizeof u.v);
+}
+#endif
+
 /* ---- a matrix times a vector */
 
 /* Elements k, k + 1, ... below `end` of a line, LANES of them, zeros behind. */

@@ -56,4 +56,16 @@ struct product_args {
     int32_t team, width;
 };
 
+/* Rows of matrices of a batch, in memory as they are read, which are copied to begin at multiples of 16 bytes: `step`
+ * elements from one to the next, zeros behind those that there are. */
+struct product_row_args {
+    void *to;
+    const void *from;
+    int64_t rows, columns, step;
+    int64_t row, column; /* of `from`, from one to the next */
+    int64_t batches, batch[PRODUCT_DIMS];
+    uint32_t shape[PRODUCT_DIMS];
+    int32_t ndim;
+};
+
 #endif
