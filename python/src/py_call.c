@@ -413,6 +413,8 @@ const char *text_from(const char *who, PyObject *o)
         return s;
     if (s)
         PyErr_Format(exc_value, "[%s] expected names and texts without null characters, got %R", who, o);
+    else if (PyErr_Occurred() && error_clear_only(PyExc_UnicodeEncodeError))
+        PyErr_Format(exc_value, "[%s] expected names and texts that UTF-8 can hold, got %R", who, o);
     return NULL;
 }
 
@@ -428,6 +430,9 @@ static int to_str(struct py_call *c, int i)
                      v->o);
         return -1;
     }
+    if (!v->s && error_clear_only(PyExc_UnicodeEncodeError))
+        PyErr_Format(exc_value, "[%s] expected '%s' to be a text that UTF-8 can hold, got %R", c->sig->name,
+                     name_of(c, i), v->o);
     return v->s ? 0 : -1;
 }
 

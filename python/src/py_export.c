@@ -42,11 +42,8 @@ static int add_named(const char *who, PyObject *dict, mlx_map_string_to_array ou
         if (!PyUnicode_Check(key) || !is_array(value))
             return refuse_export(who);
         const char *name = text_from(who, key);
-        if (!name) { /* not all that Python takes for text is */
-            if (!PyErr_ExceptionMatches(exc_value))
-                PyErr_Format(exc_value, "[%s] expected names that can be encoded as UTF-8, got %A", who, key);
+        if (!name)
             return -1;
-        }
         if (mlx_map_string_to_array_insert(out, name, handle_of(value)))
             return raise_last();
     }

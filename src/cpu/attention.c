@@ -636,7 +636,7 @@ static size_t backward_bytes(const struct attention_job *j)
 {
     return 4096 + loaded_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->p.d) +
            2 * attention_panel_bytes(j, j->p.e) + 2 * attention_panel_bytes(j, BLOCK) +
-           3 * attention_panel_bytes(j, 1) + 2 * attention_panel_bytes(j, j->p.d);
+           3 * attention_panel_bytes(j, 1) + 2 * attention_panel_bytes(j, j->p.d) + attention_panel_bytes(j, j->p.e);
 }
 
 static void query_panel(void *job, int64_t i, char *space)
@@ -687,6 +687,26 @@ static void query_panel(void *job, int64_t i, char *space)
     put_panel(j, j->dq + at * (size_t)j->p.d * j->size, dq, n, j->p.d, rows);
 }
 
+/* y += A times a panel of the weights, of keys from `key` on, of m queries from t on whose tops these are, each for the
+ * keys that it sees; `spare`: space for a panel like y. */
+static void add_by_queries(const struct attention_job *j, char *y, int64_t rows, const char *a, const char *weights,
+                           const char *top, int64_t t, int64_t m, int64_t key, char *spare)
+{
+    size_t w = j->wsize;
+    for (int64_t i = 0; i < m; i++) {
+        int64_t seen = t + i + j->p.keys - j->p.length + 1;
+        bool all = seen < 1 || number_at(j, top, i) <= lowest(j); /* none, and then all have one weight */
+        int64_t n = all ? j->width : least(seen > key ? seen - key : 0, j->width);
+        if (!n)
+            continue;
+        memcpy(spare, y, attention_panel_bytes(j, rows));
+        j->g->tile(spare, j->width, a + (size_t)(i * j->g->mr) * w, j->g->mr * m, weights + (size_t)(i * j->width) * w,
+                   0, rows, j->width, 1, true);
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(y + (size_t)(r * j->width) * w, spare + (size_t)(r * j->width) * w, (size_t)n * w);
+    }
+}
+
 static void key_panel(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
@@ -702,6 +722,8 @@ static void key_panel(void *job, int64_t i, char *space)
          *ds = take_space(&space, attention_panel_bytes(j, BLOCK));
     char *dk = take_space(&space, attention_panel_bytes(j, j->p.d)),
          *dv = take_space(&space, attention_panel_bytes(j, j->p.e));
+    char *spare_k = take_space(&space, attention_panel_bytes(j, j->p.d)),
+         *spare_v = take_space(&space, attention_panel_bytes(j, j->p.e));
     size_t w = j->wsize;
     pack_panel(j, k, j->p.k, 3, b, kv, key, n, j->p.d, j->p.a->scale, rows);
     pack_panel(j, v, j->p.v, 3, b, kv, key, n, j->p.e, 1, rows);
@@ -722,10 +744,16 @@ static void key_panel(void *job, int64_t i, char *space)
                     false);
             size_t first = (at + (size_t)t) * w;
             cpu->attention->slope[j->work](s, ds, (size_t)m, j->top + first, j->sum + first, j->delta + first, true);
-            g->tile(dv, j->width, p.turned_ct + in + (size_t)turned_panels(j, t, j->p.e) * w, g->mr * m, s, 0, j->p.e,
-                    j->width, m, true);
-            g->tile(dk, j->width, p.turned_q + in + (size_t)turned_panels(j, t, j->p.d) * w, g->mr * m, ds, 0, j->p.d,
-                    j->width, m, true);
+            const char *cts = p.turned_ct + in + (size_t)turned_panels(j, t, j->p.e) * w;
+            const char *qs = p.turned_q + in + (size_t)turned_panels(j, t, j->p.d) * w;
+            if (j->p.a->causal && key + n > t + off + 1 &&
+                (has_wild(j, j->p.q, b, h, t, t + m, j->p.d) || has_wild(j, j->ct, b, h, t, t + m, j->p.e))) {
+                add_by_queries(j, dv, j->p.e, cts, s, j->top + first, t, m, key, spare_v);
+                add_by_queries(j, dk, j->p.d, qs, ds, j->top + first, t, m, key, spare_k);
+                continue;
+            }
+            g->tile(dv, j->width, cts, g->mr * m, s, 0, j->p.e, j->width, m, true);
+            g->tile(dk, j->width, qs, g->mr * m, ds, 0, j->p.d, j->width, m, true);
         }
     }
     g->axpby(dk, dk, j->p.a->scale, NULL, 0, j->p.d * j->width);

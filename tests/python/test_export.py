@@ -694,7 +694,7 @@ def test_log_softmax_of_nothing(path, shape, t):
 
 
 @pytest.mark.parametrize(
-    "name, said", [("a\0b", "without null characters, got 'a.x00b'"), ("a\ud800", "as UTF-8, got 'a.ud800'")]
+    "name, said", [("a\0b", "without null characters, got 'a.x00b'"), ("a\ud800", "that UTF-8 can hold, got 'a.ud800'")]
 )
 def test_names_that_no_file_has(tmp_path, name, said):
     path = tmp_path / "f.mlxfn"

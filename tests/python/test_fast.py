@@ -673,3 +673,34 @@ def test_attention_of_heads_without_elements(queries, keys, mask):
         q, k = mx.zeros((1, 2, queries, 0)), mx.zeros((1, 2, keys, 0))
         got = mx.fast.scaled_dot_product_attention(q, k, mx.array(value), scale=1.0, mask=mask)
         np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("sizes", [(70, 70), (5, 90), (260, 300), (40, 25)], ids=str)
+def test_gradients_of_keys_that_a_query_does_not_see(dtype, sizes):
+    """What is not finite in a query or its cotangent spoils what that query sees; for all else it may be anything."""
+    length, keys = sizes
+    rng = np.random.default_rng(length)
+    q, k, v, ct = (rng.normal(size=(1, 2, n, 8)) for n in (length, keys, keys, length))
+
+    def gradients(q, ct):
+        def f(k, v):
+            return mx.fast.scaled_dot_product_attention(of(q), k, v, scale=0.5, mask="causal")
+
+        return [exact(x) for x in mx.vjp(f, [of(k), of(v)], [of(ct)])[1]]
+
+    def of(x):
+        return mx.array(x, mx.float64).astype(dtype)
+
+    want = gradients(q, ct)
+    for t in (length // 3, length // 2, length - 1):
+        last = t + keys - length
+        for which, value in ((0, np.inf), (1, -np.inf), (1, np.nan)):
+            x = [q.copy(), ct.copy()]
+            x[which][0, 1, t, 3] = value
+            if last < 0:  # it sees nothing, and then all alike
+                continue
+            for got, finite in zip(gradients(*x), want):
+                np.testing.assert_array_equal(got[0, 0], finite[0, 0])
+                close(of(got[0, 1, last + 1 :]), finite[0, 1, last + 1 :], factor=8)
+                assert not np.isfinite(got[0, 1, : last + 1]).all(-1).any()

@@ -395,3 +395,38 @@ def test_derivatives_again():
         results = [mx.vjp(lambda *x: attention(*x, scale=0.25, mask="causal"), x, [ct])[1] for _ in range(3)]
         for other in results[1:]:
             assert all(mx.array_equal(a, b).item() for a, b in zip(results[0], other))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("sizes", [(3, 70, 16), (70, 70, 100), (130, 200, 16), (33, 20, 16)], ids=str)
+def test_infinities_in_queries_that_see_a_part(dtype, sizes):
+    """They spoil the gradients of the keys and values that these queries see, as on the CPU, and of no others."""
+    length, keys, d = sizes
+    given = operands(dtype, length=length, keys=keys, heads=4, d=d)
+    ct = normal(dtype, *given[0].shape[:3], d, seed=3)
+
+    def results(x, ct, stream):
+        with mx.stream(stream):
+            f = lambda k, v: attention(x[0], k, v, scale=0.25, mask="causal")  # noqa: E731
+            return [wide(y) for y in mx.vjp(f, x[1:], [ct])[1]]
+
+    for t, value in ((0, np.inf), (length // 2, -np.inf), (length - 1, np.inf), (length // 2, np.nan)):
+        last = t + keys - length
+        scores = last > 3 and np.isinf(value)  # of both signs: where all are lowest, all keys have one weight
+        for which in (0, 1) if scores else (1,):
+            x = [wide(given[0]), wide(ct)]
+            x[which][0, 1, t, 3] = value
+            with mx.stream(mx.cpu):
+                x = [mx.array(u, mx.float64).astype(dtype) for u in x]
+                mx.eval(x)
+            here, there = (results([x[0], *given[1:]], x[1], s) for s in (mx.gpu, mx.cpu))
+            for a, b in zip(here, there):
+                if last >= 0:
+                    assert np.isfinite(a[:, :, last + 1 :]).all()
+                    assert not np.isfinite(a[0, 0 if a.shape[1] < 4 else 1, last]).all()
+                np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+                np.testing.assert_array_equal(a[np.isinf(b)], b[np.isinf(b)])
+                near, finite = 64 * UNIT[dtype], np.isfinite(b)
+                np.testing.assert_allclose(
+                    a[finite], b[finite], rtol=near, atol=near * np.abs(b[finite]).max(initial=1)
+                )

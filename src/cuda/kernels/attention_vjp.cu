@@ -35,6 +35,8 @@ FN T weight_of(const struct attention_call *c, const struct weighing *w, int i, 
     if (c->mask.p)
         score = masked(c, w->mask_at[i], key, score);
     T p = F(exp)(score - w->top[i]) * w->by[i];
+    if (key >= w->seen[i] && w->seen[i] && !(w->top[i] <= LOWEST)) /* whatever the others are */
+        p = 0;
     *slope = w->top[i] <= LOWEST || p == 0 ? (T)0 : p * (*slope - w->delta[i]);
     return p;
 }
@@ -63,6 +65,42 @@ FN_APART void spoil_left_out(const struct attention_call *c, int rows, int width
             T k = IN(s.k[key * c->k.row + column]);
             if (is_wild(k))
                 ((S *)c->y)[(s.first + i / width) * c->d + column] = OUT(k - k);
+        }
+    }
+}
+
+/* Are there keys of so many from `key` on that some rows of a tile see and others do not? */
+FN int seen_in_part(const struct attention_call *c, int64_t row, int64_t key, int keys)
+{
+    int64_t t = rest_of(row, c->length), last = key + keys < c->keys ? key + keys : c->keys;
+    return seen_by(c, t + at_most(c->rows - row, ATTENTION_KEYS) > c->length ? 0 : t) < last;
+}
+
+/* Of Q and of the cotangents what has been left out, for the keys of a block that these rows see: whatever their slopes
+ * are, the sums of dK are no numbers, and weights in front of infinities do not matter to those of dV. */
+FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width)
+{
+    const struct attention_call *c = &a->c;
+    int64_t tile = over(blockIdx.x, c->tiles), unit = over(tile, c->chunks);
+    int64_t first = rest_of(blockIdx.x, c->tiles) * keys, from = rest_of(tile, c->chunks) * width;
+    int64_t b = over(unit, c->kv), h = rest_of(unit, c->kv);
+    const S *q = (const S *)c->q.p + batch_place(c, c->q.batch, b) + h * c->group * c->q.head;
+    const S *ct = (const S *)a->ct.p + batch_place(c, a->ct.batch, b) + h * c->group * a->ct.head;
+    for (int i = (int)threadIdx.x; i < keys * width; i += (int)blockDim.x) {
+        int64_t key = first + i / width, column = from + i % width, at = unit * c->keys + key;
+        if (key >= c->keys)
+            continue;
+        for (int64_t row = 0; row < c->rows; row++) {
+            int64_t seen = seen_by(c, rest_of(row, c->length));
+            if (!seen_in_part(c, row - rest_of(row, ATTENTION_KEYS), first, keys) ||
+                (key >= seen && seen && !(((const T *)c->top)[unit * c->rows + row] <= LOWEST)))
+                continue;
+            T x = column < c->d ? IN(q[row_place(c, &c->q, row) + column]) : (T)0;
+            T y = column < c->e ? IN(ct[row_place(c, &a->ct, row) + column]) : (T)0;
+            if (is_wild(x))
+                ((S *)a->dk)[at * c->d + column] = OUT(x - x);
+            if (is_wild(y))
+                ((S *)a->dv)[at * c->e + column] = OUT(IN(((const S *)a->dv)[at * c->e + column]) + y);
         }
     }
 }
