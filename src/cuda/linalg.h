@@ -14,6 +14,31 @@ int linalg_launch(const struct run *r, enum linalg_kernel k, enum dtype t, struc
 int linalg_noting(const struct run *r, struct noting *t, enum factor_fault fault);
 int linalg_noted(const struct run *r);
 
+/* Work on all matrices of a batch, in the type t. */
+struct part_call;
+struct eigen_call;
+struct work {
+    const struct run *r;
+    enum dtype t;
+    int64_t size, count; /* of an element; matrices */
+    struct noting noting;
+    int32_t *odd, *nan; /* for each matrix, 0 in the beginning, as kernels have them; NULL: none */
+    struct buffer *held[8];
+    int nheld;
+};
+int work_begin(struct work *w, const struct run *r, mx x, bool flags);
+/* Lets go of what it held; returns `failed`. */
+int work_end(struct work *w, int failed);
+/* Memory until then; NULL after mx_fail. */
+void *work_hold(struct work *w, int64_t bytes);
+/* Copies a part of each matrix (kernels/panels.h). */
+int work_copy(const struct work *w, struct part_call c);
+int work_eigen(const struct work *w, struct eigen_call c);
+static inline void *work_at(const struct work *w, const void *p, int64_t elements)
+{
+    return (char *)p + elements * w->size;
+}
+
 /* Of matrices of any size.  x: the operands, row-major, of which there are some; y has memory. */
 int panels_solve(const struct run *r, const mx x[2], enum linalg_part part);
 int panels_cholesky(const struct run *r, mx x, enum linalg_part part);

@@ -1,7 +1,18 @@
 /* orthogonal.c: QR factors, singular values and eigenvalues of small matrices on a GPU. */
 #include "cuda/kernels/orthogonal.h"
 #include "cuda/linalg.h"
+#include "cuda/solver.h"
 #include "ops/linalg.h"
+
+bool gpu_takes_svd(const struct node *n)
+{
+    return gpu_takes_matrices(n) && (gpu_takes_small_matrices(n) || solver_works(SOLVER_SVD, n->stream->device.index));
+}
+
+bool gpu_takes_eigh(const struct node *n)
+{
+    return gpu_takes_matrices(n) && (gpu_takes_small_matrices(n) || solver_works(SOLVER_EIGH, n->stream->device.index));
+}
 
 /* How many threads a matrix gets, and a block matrices: `work` pairs of columns, or columns, at once. */
 static void lay_out(struct orthogonal_call *c, int rows, int n, bool rotates, int64_t size)
@@ -98,6 +109,8 @@ static int run_svd(const struct run *r, enum orthogonal_makes makes)
 
 int gpu_run_svd(const struct run *r)
 {
+    if (!gpu_takes_small_matrices(r->node))
+        return solver_run_svd(r);
     return run_svd(r, (enum orthogonal_makes)((const struct svd_args *)r->args)->mode);
 }
 
@@ -108,6 +121,8 @@ int gpu_run_eigh(const struct run *r)
     static struct orthogonal_kernel kernel = { .name = "eigh" };
     const struct eigh_args *g = r->args;
     int n = dim(r->x[0], -1);
+    if (!gpu_takes_small_matrices(r->node))
+        return solver_run_eigh(r);
     struct orthogonal_call c = { .m = n,
                                  .n = n,
                                  .part = (int32_t)g->part,

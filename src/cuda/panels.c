@@ -8,32 +8,20 @@
 #include "cuda/linalg.h"
 
 enum { TRIANGLE = LINALG_SIZE, STRIP = 1024 };
-enum kernel { COPY_PART, CLEAR, PANEL_LU, EXCHANGE, PIVOTS, PANEL_QR, KERNELS };
-
-/* Work on all matrices of a batch. */
-struct work {
-    const struct run *r;
-    enum dtype t;
-    int64_t size, count; /* of an element; matrices */
-    struct noting noting;
-    int32_t *odd, *nan;
-    struct buffer *held[8];
-    int nheld;
-};
-
-static void *at(const struct work *w, const void *p, int64_t elements) { return (char *)p + elements * w->size; }
+enum kernel { COPY_PART, CLEAR, PANEL_LU, EXCHANGE, PIVOTS, PANEL_QR, EIGEN, KERNELS };
 
 static int launch(const struct work *w, enum kernel k, int64_t blocks, int threads, void *call)
 {
-    static const char *const names[] = { [COPY_PART] = "part",    [CLEAR] = "clear",   [PANEL_LU] = "panel_lu",
-                                         [EXCHANGE] = "exchange", [PIVOTS] = "pivots", [PANEL_QR] = "panel_qr" };
+    static const char *const names[] = {
+        [COPY_PART] = "part", [CLEAR] = "clear",       [PANEL_LU] = "panel_lu", [EXCHANGE] = "exchange",
+        [PIVOTS] = "pivots",  [PANEL_QR] = "panel_qr", [EIGEN] = "eigen"
+    };
     static struct gpu_found found[KERNELS][DT_COUNT];
     void *kernel = gpu_find(gpu_of(w->r), &found[k][w->t], "panels", names[k], w->t);
     return !kernel || gpu_launch(w->r->stream, w->r->node->op->name, kernel, blocks, threads, (void *[]){ call });
 }
 
-/* Memory until the work is queued; NULL after mx_fail. */
-static void *hold(struct work *w, int64_t bytes)
+void *work_hold(struct work *w, int64_t bytes)
 {
     struct buffer *b = buffer_new_on(w->r->stream, (size_t)bytes);
     if (b)
@@ -41,32 +29,38 @@ static void *hold(struct work *w, int64_t bytes)
     return b ? buffer_on(b, w->r->stream) : NULL;
 }
 
-/* fails: whether there are matrices for which it cannot be done. */
-static int begin(struct work *w, const struct run *r, mx x, bool fails, enum factor_fault fault)
+int work_begin(struct work *w, const struct run *r, mx x, bool flags)
 {
     int64_t each = (int64_t)dim(x, -2) * dim(x, -1);
     *w = (struct work){ .r = r, .t = (enum dtype)x->dtype, .size = (int64_t)itemsize(x), .count = x->size / each };
-    if (!fails)
+    if (!flags)
         return 0;
-    w->odd = hold(w, 2 * w->count * (int64_t)sizeof *w->odd);
+    w->odd = work_hold(w, 2 * w->count * (int64_t)sizeof *w->odd);
     if (!w->odd)
         return 1;
     w->nan = w->odd + w->count;
     struct clear_call c = { w->odd, 2 * w->count };
-    return launch(w, CLEAR, ceil_div(c.n, PANEL_ALONG), PANEL_ALONG, &c) || linalg_noting(r, &w->noting, fault);
+    return launch(w, CLEAR, ceil_div(c.n, PANEL_ALONG), PANEL_ALONG, &c);
 }
 
-static int end(struct work *w, int failed)
+int work_end(struct work *w, int failed)
 {
     for (int i = 0; i < w->nheld; i++) buffer_release(w->held[i]);
-    return failed || (w->odd && linalg_noted(w->r));
+    return failed;
 }
 
-static int copy_part(const struct work *w, struct part_call c)
+int work_copy(const struct work *w, struct part_call c)
 {
     c.down = (int32_t)ceil_div(c.rows, PANEL_DOWN);
     c.across = (int32_t)ceil_div(c.columns, PANEL_ALONG);
     return launch(w, COPY_PART, w->count * c.down * c.across, PANEL_ALONG, &c);
+}
+
+int work_eigen(const struct work *w, struct eigen_call c)
+{
+    c.down = (int32_t)(c.vectors ? ceil_div(c.n, PANEL_DOWN) : 1);
+    c.across = (int32_t)ceil_div(c.n, PANEL_ALONG);
+    return launch(w, EIGEN, w->count * c.down * c.across, PANEL_ALONG, &c);
 }
 
 /* y -= a b, of parts of m by k and k by n. */
@@ -80,7 +74,7 @@ static int subtract(const struct work *w, struct gpu_matrices y, struct gpu_matr
 /* The part of x from this row and column on. */
 static struct gpu_matrices part_of(const struct work *w, struct gpu_matrices x, int64_t row, int64_t column)
 {
-    x.p = at(w, x.p, row * x.row + column * x.column);
+    x.p = work_at(w, x.p, row * x.row + column * x.column);
     return x;
 }
 
@@ -90,7 +84,7 @@ static struct gpu_matrices part_of(const struct work *w, struct gpu_matrices x, 
 static int eliminate(struct work *w, struct gpu_matrices x, int m, int n, int columns, int32_t *swaps)
 {
     int steps = m < n ? m : n, failed = 0;
-    void *panel = hold(w, w->count * PANEL * m * w->size);
+    void *panel = work_hold(w, w->count * PANEL * m * w->size);
     if (!panel)
         return 1;
     for (int first = 0; first < steps && !failed; first += PANEL) {
@@ -112,9 +106,9 @@ static int eliminate(struct work *w, struct gpu_matrices x, int m, int n, int co
         back.y_matrix = x.matrix;
         back.x_matrix = (int64_t)PANEL * m;
         back.turned = PART_TRANSPOSED;
-        failed = copy_part(w, turn) ||
+        failed = work_copy(w, turn) ||
                  launch(w, PANEL_LU, w->count, (int)greatest(PANEL, gpu_power_of_two(height, PANEL_THREADS)), &c) ||
-                 copy_part(w, back) || launch(w, EXCHANGE, w->count * c.across, PANEL_EXCHANGED, &c) ||
+                 work_copy(w, back) || launch(w, EXCHANGE, w->count * c.across, PANEL_EXCHANGED, &c) ||
                  subtract(w, part_of(w, x, next, next), part_of(w, x, next, first), part_of(w, x, first, next),
                           m - next, columns - next, wide);
     }
@@ -151,7 +145,7 @@ int panels_solve(const struct run *r, const mx x[2], enum linalg_part part)
     struct work w;
     int n = dim(x[0], -1), k = dim(r->y[0], -1);
     int64_t a_matrix = (int64_t)n * n, y_matrix = (int64_t)n * k;
-    int failed = begin(&w, r, x[0], true, FACTOR_SINGULAR);
+    int failed = work_begin(&w, r, x[0], true) || linalg_noting(r, &w.noting, FACTOR_SINGULAR);
     bool all = part == LINALG_ALL;
     struct gpu_matrices a = { gpu_pointer(r, x[0]), n, 1, a_matrix }, y = { gpu_pointer(r, r->y[0]), k, 1, y_matrix };
     struct gpu_matrices right = y;
@@ -160,8 +154,8 @@ int panels_solve(const struct run *r, const mx x[2], enum linalg_part part)
     read.part = (int32_t)part;
     if (!failed && all) { /* the matrix, and the right side beside it */
         int64_t row = (int64_t)n + k;
-        read.y = hold(&w, w.count * n * row * w.size);
-        swaps = hold(&w, w.count * n * (int64_t)sizeof *swaps);
+        read.y = work_hold(&w, w.count * n * row * w.size);
+        swaps = work_hold(&w, w.count * n * (int64_t)sizeof *swaps);
         failed = !read.y || !swaps;
         read.y_row = row;
         read.y_matrix = n * row;
@@ -173,14 +167,14 @@ int panels_solve(const struct run *r, const mx x[2], enum linalg_part part)
     beside.y_matrix = right.matrix;
     beside.x_row = k;
     beside.x_matrix = y_matrix;
-    failed = failed || copy_part(&w, read) || copy_part(&w, beside) || (all && eliminate(&w, a, n, n, n + k, swaps)) ||
+    failed = failed || work_copy(&w, read) || work_copy(&w, beside) || (all && eliminate(&w, a, n, n, n + k, swaps)) ||
              substitute(&w, a, right, n, k, all ? LINALG_UPPER : part);
     struct part_call last = { .y = y.p, .x = right.p, .y_row = k, .y_matrix = y_matrix, .rows = n, .columns = k };
     last.x_row = right.row;
     last.x_matrix = right.matrix;
     last.nan = w.nan;
     last.part = (int32_t)(x[1] ? LINALG_ALL : part); /* of an inverse nothing else */
-    return end(&w, failed || copy_part(&w, last));
+    return work_end(&w, failed || work_copy(&w, last)) || linalg_noted(r);
 }
 
 int panels_lu(const struct run *r, mx x, enum linalg_makes makes)
@@ -189,21 +183,21 @@ int panels_lu(const struct run *r, mx x, enum linalg_makes makes)
     int m = dim(x, -2), n = dim(x, -1), k = m < n ? m : n;
     int64_t each = (int64_t)m * n;
     struct pivots_call c = { .row = n, .matrix = each, .m = m, .k = k, .makes = (int32_t)makes };
-    int failed = begin(&w, r, x, false, FACTOR_SINGULAR);
-    int32_t *swaps = hold(&w, w.count * k * (int64_t)sizeof *swaps);
+    int failed = work_begin(&w, r, x, false);
+    int32_t *swaps = work_hold(&w, w.count * k * (int64_t)sizeof *swaps);
     for (int i = 0; i < r->nout; i++) c.y[i] = gpu_pointer(r, r->y[i]);
-    void *to = makes == LINALG_FACTORS ? c.y[0] : hold(&w, w.count * each * w.size);
+    void *to = makes == LINALG_FACTORS ? c.y[0] : work_hold(&w, w.count * each * w.size);
     if (makes == LINALG_FACTORS && m > PANEL_ORDER)
-        failed = !(c.order = hold(&w, w.count * m * (int64_t)sizeof *c.order));
+        failed = !(c.order = work_hold(&w, w.count * m * (int64_t)sizeof *c.order));
     struct part_call copy = { .y = to, .x = gpu_pointer(r, x), .y_row = n, .y_matrix = each, .rows = m, .columns = n };
     copy.x_row = n;
     copy.x_matrix = each;
     c.x = to;
     c.swaps = swaps;
-    failed = failed || !swaps || !to || copy_part(&w, copy) ||
+    failed = failed || !swaps || !to || work_copy(&w, copy) ||
              eliminate(&w, (struct gpu_matrices){ to, n, 1, each }, m, n, n, swaps) ||
              launch(&w, PIVOTS, w.count, PANEL_ALONG, &c);
-    return end(&w, failed);
+    return work_end(&w, failed);
 }
 
 /* ---- QR */
@@ -231,9 +225,9 @@ static struct reflections reflections_of(const struct work *w, void *turned, voi
 {
     int64_t matrix = (int64_t)k * m, t_matrix = (int64_t)k * 2 * PANEL, at_first = (int64_t)first * m;
     struct reflections o = { .height = m - first, .wide = (int)least(PANEL, k - first) };
-    o.v = (struct gpu_matrices){ at(w, turned, at_first), 1, m, matrix };
-    o.adjoint = (struct gpu_matrices){ at(w, conjugates, at_first), m, 1, matrix };
-    o.t = (struct gpu_matrices){ at(w, t, (int64_t)first * 2 * PANEL), PANEL, 1, t_matrix };
+    o.v = (struct gpu_matrices){ work_at(w, turned, at_first), 1, m, matrix };
+    o.adjoint = (struct gpu_matrices){ work_at(w, conjugates, at_first), m, 1, matrix };
+    o.t = (struct gpu_matrices){ work_at(w, t, (int64_t)first * 2 * PANEL), PANEL, 1, t_matrix };
     o.t_adjoint = part_of(w, o.t, o.wide, 0);
     return o;
 }
@@ -243,15 +237,15 @@ int panels_qr(const struct run *r, mx x)
     struct work w;
     int m = dim(x, -2), n = dim(x, -1), k = m < n ? m : n;
     int64_t each = (int64_t)m * n, kept = (int64_t)k * m;
-    int failed = begin(&w, r, x, false, FACTOR_SINGULAR);
+    int failed = work_begin(&w, r, x, false);
     bool is_complex = w.t == DT_complex64;
-    void *a = hold(&w, w.count * each * w.size), *turned = hold(&w, w.count * kept * w.size);
-    void *conjugates = is_complex ? hold(&w, w.count * kept * w.size) : turned;
-    void *t = hold(&w, w.count * k * 2 * PANEL * w.size);
-    void *room[2] = { hold(&w, w.count * PANEL * n * w.size), hold(&w, w.count * PANEL * n * w.size) };
+    void *a = work_hold(&w, w.count * each * w.size), *turned = work_hold(&w, w.count * kept * w.size);
+    void *conjugates = is_complex ? work_hold(&w, w.count * kept * w.size) : turned;
+    void *t = work_hold(&w, w.count * k * 2 * PANEL * w.size);
+    void *room[2] = { work_hold(&w, w.count * PANEL * n * w.size), work_hold(&w, w.count * PANEL * n * w.size) };
     struct part_call copy = { .y = a, .x = gpu_pointer(r, x), .y_row = n, .x_row = n, .rows = m, .columns = n };
     copy.y_matrix = copy.x_matrix = each;
-    failed = failed || !a || !turned || !conjugates || !t || !room[0] || !room[1] || copy_part(&w, copy);
+    failed = failed || !a || !turned || !conjugates || !t || !room[0] || !room[1] || work_copy(&w, copy);
     struct gpu_matrices left = { a, n, 1, each };
     for (int first = 0; first < k && !failed; first += PANEL) {
         struct reflections o = reflections_of(&w, turned, conjugates, t, first, m, k);
@@ -267,9 +261,9 @@ int panels_qr(const struct run *r, mx x)
         again.y_matrix = again.x_matrix = kept;
         again.columns = o.height;
         again.turned = PART_CONJUGATE;
-        failed = copy_part(&w, turn) ||
+        failed = work_copy(&w, turn) ||
                  launch(&w, PANEL_QR, w.count, (int)greatest(64, gpu_power_of_two(o.height, PANEL_THREADS)), &c) ||
-                 (is_complex && copy_part(&w, again)) ||
+                 (is_complex && work_copy(&w, again)) ||
                  reflect(&w, &o, true, part_of(&w, here, 0, o.wide), n - first - o.wide, room);
     }
     struct gpu_matrices q = { gpu_pointer(r, r->y[0]), k, 1, kept };
@@ -278,12 +272,12 @@ int panels_qr(const struct run *r, mx x)
     upper.x_matrix = each;
     upper.part = LINALG_UPPER;
     struct part_call identity = { .y = q.p, .y_row = k, .y_matrix = kept, .rows = m, .columns = k };
-    failed = failed || copy_part(&w, upper) || copy_part(&w, identity);
+    failed = failed || work_copy(&w, upper) || work_copy(&w, identity);
     for (int first = (k - 1) / PANEL * PANEL; first >= 0 && !failed; first -= PANEL) {
         struct reflections o = reflections_of(&w, turned, conjugates, t, first, m, k);
         failed = reflect(&w, &o, false, part_of(&w, q, first, first), k - first, room);
     }
-    return end(&w, failed);
+    return work_end(&w, failed);
 }
 
 /* ---- Cholesky */
@@ -293,8 +287,8 @@ int panels_qr(const struct run *r, mx x)
 static int factor_lower(struct work *w, struct gpu_matrices x, int n)
 {
     int64_t below_size = (int64_t)TRIANGLE * n;
-    void *triangle = hold(w, w->count * TRIANGLE * TRIANGLE * w->size),
-         *below = hold(w, w->count * below_size * w->size);
+    void *triangle = work_hold(w, w->count * TRIANGLE * TRIANGLE * w->size),
+         *below = work_hold(w, w->count * below_size * w->size);
     int failed = !triangle || !below;
     for (int first = 0; first < n && !failed; first += TRIANGLE) {
         int wide = (int)least(TRIANGLE, n - first), next = first + wide, left = n - next;
@@ -322,9 +316,9 @@ static int factor_lower(struct work *w, struct gpu_matrices x, int n)
         back.rows = left;
         back.columns = wide;
         back.conjugated = 1;
-        failed = linalg_launch(w->r, LINALG_SOLVE, w->t, &c) || gpu_multiply_at(w->r, w->t, &p) || copy_part(w, back);
+        failed = linalg_launch(w->r, LINALG_SOLVE, w->t, &c) || gpu_multiply_at(w->r, w->t, &p) || work_copy(w, back);
         for (int c0 = next; c0 < n && !failed; c0 += STRIP) { /* little of what is above the diagonal */
-            struct gpu_matrices right = { at(w, below, (int64_t)(c0 - next) * TRIANGLE), 1, TRIANGLE, below_size };
+            struct gpu_matrices right = { work_at(w, below, (int64_t)(c0 - next) * TRIANGLE), 1, TRIANGLE, below_size };
             failed = subtract(w, part_of(w, x, c0, c0), part_of(w, x, c0, first), right, n - c0,
                               (int)least(STRIP, n - c0), wide);
         }
@@ -338,8 +332,8 @@ int panels_cholesky(const struct run *r, mx x, enum linalg_part part)
     int n = dim(x, -1);
     int64_t each = (int64_t)n * n;
     bool upper = part == LINALG_UPPER;
-    int failed = begin(&w, r, x, true, FACTOR_INDEFINITE);
-    void *y = gpu_pointer(r, r->y[0]), *to = upper && !failed ? hold(&w, w.count * each * w.size) : y;
+    int failed = work_begin(&w, r, x, true) || linalg_noting(r, &w.noting, FACTOR_INDEFINITE);
+    void *y = gpu_pointer(r, r->y[0]), *to = upper && !failed ? work_hold(&w, w.count * each * w.size) : y;
     struct part_call copy = { .y = to, .x = gpu_pointer(r, x), .y_row = n, .x_row = n, .rows = n, .columns = n };
     copy.y_matrix = copy.x_matrix = each;
     copy.part = LINALG_LOWER;
@@ -351,7 +345,7 @@ int panels_cholesky(const struct run *r, mx x, enum linalg_part part)
     last.odd = NULL;
     last.nan = w.nan;
     last.part = (int32_t)part;
-    failed = failed || !to || copy_part(&w, copy) || factor_lower(&w, (struct gpu_matrices){ to, n, 1, each }, n) ||
-             copy_part(&w, last);
-    return end(&w, failed);
+    failed = failed || !to || work_copy(&w, copy) || factor_lower(&w, (struct gpu_matrices){ to, n, 1, each }, n) ||
+             work_copy(&w, last);
+    return work_end(&w, failed) || linalg_noted(r);
 }

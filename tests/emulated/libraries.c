@@ -1,6 +1,7 @@
 /* libraries.c: NVIDIA's libraries as src/cuda knows them, in one file, for the emulated driver: the versions that they
- * tell, and products of matrices by cuBLASLt.  PRETEND in the environment says how it fails: no_handle, wrong
- * (results), no_algorithm, unsupported, fails (products of more than the trial's size). */
+ * tell, products of matrices by cuBLASLt, and what cuSOLVER does, by LAPACK.  PRETEND in the environment says how it
+ * fails: no_handle, wrong (results), no_algorithm, unsupported, fails (products, and matrices, of more than the trial's
+ * size), no_eig (cuSOLVER is an older one), slow (matrices of more than the trial's size do not converge). */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,10 +13,14 @@
 #include "shared/scalar.h"
 
 #include "cuda/cublaslt.h"
+#include "cuda/cusolver.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define LT(name, symbol, args) EXPORTED int name args __asm__(symbol);
 #include "cuda/cublaslt.def"
+#define SOLVER(name, symbol, args) EXPORTED int solver_##name args __asm__(symbol);
+#define SOLVER_LATER(name, symbol, args) EXPORTED int solver_##name args __asm__(symbol);
+#include "cuda/cusolver.def"
 
 EXPORTED size_t cublasLtGetVersion(void);
 EXPORTED size_t cudnnGetVersion(void);
@@ -228,4 +233,167 @@ int matmul(void *handle, void *product, const void *alpha, const void *a, void *
     __atomic_fetch_add(&done[1], p->epilogue == CUBLASLT_EPILOGUE_BIAS, __ATOMIC_RELAXED);
     __atomic_fetch_add(&done[2], tf32, __ATOMIC_RELAXED);
     return 0;
+}
+
+/* ---- cuSOLVER */
+
+/* Matrices so far, of each kind of enum solver_kind; for tests. */
+extern EXPORTED int emulated_solved[3];
+int emulated_solved[3];
+
+enum { ROOM = 1 << 12 };
+static void *solver_stream;
+
+static bool is_small(int64_t n) { return n <= 2; }
+
+/* A function of LAPACK, of the type. */
+static void *lapack(int type, const char *name)
+{
+    char symbol[64];
+    void *library = dlopen("libscipy_openblas.so", RTLD_NOW | RTLD_LOCAL);
+    char letter = type == CUSOLVER_R_32F ? 's' : type == CUSOLVER_R_64F ? 'd' : 'c';
+    snprintf(symbol, sizeof symbol, "scipy_%c%s_", letter, name);
+    void *f = library ? dlsym(library, symbol) : NULL;
+    expect(f, "LAPACK");
+    return f;
+}
+
+static int begun(void *handle, void *params, int64_t n, const void *room, size_t bytes, const int *info)
+{
+    expect(handle == emulated_solved && params == emulated_products && room && bytes == ROOM && info,
+           "what was made, and the workspace asked for");
+    await_copies(solver_stream);
+    return !is_small(n) && pretends("fails") ? CUSOLVER_STATUS_EXECUTION_FAILED : 0;
+}
+
+int solver_create(void **handle)
+{
+    return *handle = emulated_solved, pretends("no_handle") ? CUSOLVER_STATUS_NOT_INITIALIZED : 0;
+}
+int solver_set_stream(void *handle, void *stream)
+{
+    return solver_stream = stream, handle && stream ? 0 : CUSOLVER_STATUS_INVALID_VALUE;
+}
+int solver_params_create(void **params) { return *params = emulated_products, 0; }
+
+int solver_eigh_room(void *handle, void *params, int vectors, int triangle, int64_t n, int a_type, const void *a,
+                     int64_t lda, int w_type, const void *w, int type, size_t *bytes, size_t *host_bytes)
+{
+    expect(handle && params && (vectors & ~1) == 0 && (triangle & ~1) == 0 && a && w && lda >= n, "a matrix");
+    expect(a_type == type && w_type == (type == CUSOLVER_R_64F ? CUSOLVER_R_64F : CUSOLVER_R_32F), "types that fit");
+    return *bytes = ROOM, *host_bytes = 0, 0;
+}
+
+int solver_eigh(void *handle, void *params, int vectors, int triangle, int64_t n, int a_type, void *a, int64_t lda,
+                int w_type, void *w, int type, void *room, size_t bytes, void *host_room, size_t host_bytes, int *info)
+{
+    int e = begun(handle, params, n, room, bytes, info), size = (int)n, step = (int)lda, most = 64 * (size + 1);
+    double *work = malloc((size_t)most * 2 * sizeof *work), *real = malloc((size_t)most * sizeof *real);
+    const char *job = vectors ? "V" : "N", *part = triangle == CUSOLVER_UPPER ? "U" : "L";
+    (void)w_type, (void)type, (void)host_room, (void)host_bytes;
+    if (!e && a_type == CUSOLVER_C_32F) {
+        void (*f)(const char *, const char *, int *, void *, int *, void *, void *, int *, void *, int *, size_t,
+                  size_t) = NULL;
+        *(void **)&f = lapack(a_type, "heev");
+        f(job, part, &size, a, &step, w, work, &most, real, info, 1, 1);
+    } else if (!e) {
+        void (*f)(const char *, const char *, int *, void *, int *, void *, void *, int *, int *, size_t, size_t) =
+            NULL;
+        *(void **)&f = lapack(a_type, "syev");
+        f(job, part, &size, a, &step, w, work, &most, info, 1, 1);
+    }
+    free(work);
+    free(real);
+    if (pretends("wrong"))
+        memset(w, 0, sizeof(double));
+    *info = !is_small(n) && pretends("slow") ? 3 : *info;
+    return emulated_solved[0]++, e;
+}
+
+int solver_svd_room(void *handle, void *params, signed char u_job, signed char vt_job, int64_t m, int64_t n, int a_type,
+                    const void *a, int64_t lda, int s_type, const void *s, int u_type, const void *u, int64_t ldu,
+                    int vt_type, const void *vt, int64_t ldvt, int type, size_t *bytes, size_t *host_bytes)
+{
+    expect(handle && params && a && s && lda >= m && m >= n, "a tall matrix");
+    expect(strchr("ASN", u_job) && strchr("ASN", vt_job), "jobs that are known");
+    expect((u_job == 'N' || (u && ldu >= m)) && (vt_job == 'N' || (vt && ldvt >= n)), "places for vectors");
+    expect(a_type == type && u_type == type && vt_type == type, "types that fit");
+    expect(s_type == (type == CUSOLVER_R_64F ? CUSOLVER_R_64F : CUSOLVER_R_32F), "real values");
+    return *bytes = ROOM, *host_bytes = 100, 0;
+}
+
+int solver_svd(void *handle, void *params, signed char u_job, signed char vt_job, int64_t m, int64_t n, int a_type,
+               void *a, int64_t lda, int s_type, void *s, int u_type, void *u, int64_t ldu, int vt_type, void *vt,
+               int64_t ldvt, int type, void *room, size_t bytes, void *host_room, size_t host_bytes, int *info)
+{
+    int e = begun(handle, params, n, room, bytes, info), rows = (int)m, columns = (int)n, most = 64 * (rows + 1);
+    int steps[] = { (int)lda, (int)ldu, (int)ldvt };
+    double *work = malloc((size_t)most * 2 * sizeof *work), *real = malloc((size_t)most * sizeof *real);
+    const char left[] = { (char)u_job, 0 }, right[] = { (char)vt_job, 0 };
+    expect(host_room && host_bytes == 100, "the workspace asked for");
+    (void)s_type, (void)u_type, (void)vt_type, (void)type;
+    if (!e && a_type == CUSOLVER_C_32F) {
+        void (*f)(const char *, const char *, int *, int *, void *, int *, void *, void *, int *, void *, int *, void *,
+                  int *, void *, int *, size_t, size_t) = NULL;
+        *(void **)&f = lapack(a_type, "gesvd");
+        f(left, right, &rows, &columns, a, steps, s, u, steps + 1, vt, steps + 2, work, &most, real, info, 1, 1);
+    } else if (!e) {
+        void (*f)(const char *, const char *, int *, int *, void *, int *, void *, void *, int *, void *, int *, void *,
+                  int *, int *, size_t, size_t) = NULL;
+        *(void **)&f = lapack(a_type, "gesvd");
+        f(left, right, &rows, &columns, a, steps, s, u, steps + 1, vt, steps + 2, work, &most, info, 1, 1);
+    }
+    free(work);
+    free(real);
+    *info = !is_small(n) && pretends("slow") ? 3 : *info;
+    return emulated_solved[1]++, e;
+}
+
+static size_t size_of_type(int type) { return type == CUSOLVER_R_32F ? 4 : type == CUSOLVER_C_64F ? 16 : 8; }
+
+int solver_eig_room(void *handle, void *params, int left, int right, int64_t n, int a_type, const void *a, int64_t lda,
+                    int w_type, const void *w, int vl_type, const void *vl, int64_t ldvl, int vr_type, const void *vr,
+                    int64_t ldvr, int type, size_t *bytes, size_t *host_bytes)
+{
+    expect(handle && params && a && w && lda >= n && !left && !vl && ldvl >= 1, "a matrix");
+    expect(!right || (vr && ldvr >= n), "a place for vectors");
+    expect(a_type == type && vl_type == type && vr_type == type, "types that fit");
+    expect(w_type == (type == CUSOLVER_R_64F ? CUSOLVER_C_64F : CUSOLVER_C_32F), "complex values");
+    *bytes = ROOM;
+    *host_bytes = 100;
+    return pretends("no_eig") ? CUSOLVER_STATUS_NOT_SUPPORTED : 0;
+}
+
+int solver_eig(void *handle, void *params, int left, int right, int64_t n, int a_type, void *a, int64_t lda, int w_type,
+               void *w, int vl_type, void *vl, int64_t ldvl, int vr_type, void *vr, int64_t ldvr, int type, void *room,
+               size_t bytes, void *host_room, size_t host_bytes, int *info)
+{
+    int e = begun(handle, params, n, room, bytes, info), size = (int)n, step = (int)lda, one = 1,
+        most = 64 * (size + 1);
+    int step_of_vectors = right ? (int)ldvr : 1;
+    char *work = malloc((size_t)most * 16), *real = malloc((size_t)most * 8), *imaginary = malloc((size_t)most * 8);
+    const char *job = right ? "V" : "N";
+    expect(host_room && host_bytes == 100, "the workspace asked for");
+    (void)left, (void)w_type, (void)vl_type, (void)ldvl, (void)vr_type, (void)type;
+    if (!e && a_type == CUSOLVER_C_32F) {
+        void (*f)(const char *, const char *, int *, void *, int *, void *, void *, int *, void *, int *, void *, int *,
+                  void *, int *, size_t, size_t) = NULL;
+        *(void **)&f = lapack(a_type, "geev");
+        f("N", job, &size, a, &step, w, vl, &one, vr, &step_of_vectors, work, &most, real, info, 1, 1);
+    } else if (!e) {
+        size_t each = size_of_type(a_type);
+        void (*f)(const char *, const char *, int *, void *, int *, void *, void *, void *, int *, void *, int *,
+                  void *, int *, int *, size_t, size_t) = NULL;
+        *(void **)&f = lapack(a_type, "geev");
+        f("N", job, &size, a, &step, real, imaginary, vl, &one, vr, &step_of_vectors, work, &most, info, 1, 1);
+        for (int64_t i = 0; i < n; i++) {
+            memcpy((char *)w + 2 * (size_t)i * each, real + (size_t)i * each, each);
+            memcpy((char *)w + (2 * (size_t)i + 1) * each, imaginary + (size_t)i * each, each);
+        }
+    }
+    free(work);
+    free(real);
+    free(imaginary);
+    *info = !is_small(n) && pretends("slow") ? 3 : *info;
+    return emulated_solved[2]++, e;
 }

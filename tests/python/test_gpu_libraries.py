@@ -1,5 +1,6 @@
-"""NVIDIA's libraries beside the driver: where they are looked for, and products of matrices by cuBLASLt; skipped where
-there is no GPU. On the emulated driver a library of the tests stands for all of them (tests/emulated/libraries.c)."""
+"""NVIDIA's libraries beside the driver: where they are looked for, products of matrices by cuBLASLt, singular values
+and eigenvalues by cuSOLVER; skipped where there is no GPU. On the emulated driver a library of the tests stands for all
+of them (tests/emulated/libraries.c)."""
 
 import json
 import os
@@ -59,6 +60,7 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
     used = {name: facts["used_for"] for name, facts in found.items()}
     assert used == dict.fromkeys(NAMES) | {
         "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
+        "cusolver": "singular values and eigenvalues of large matrices",
         "nvrtc": "kernels given as text",
     }
     assert not said
@@ -228,6 +230,133 @@ def test_tf32(tf32):
     for text, (equal, n) in zip(texts, results):
         assert (text, equal, n[2]) == (text, True, (n[0] - first) * tf32 * ("f32" in text))
         first = 0
+
+
+SOLVED = """
+import ctypes, json
+import mlx.core as mx
+import numpy as np
+
+linalg = mx.linalg
+def wide(x):
+    return np.array(x).astype(np.complex128)
+def adjoint(x):
+    return np.conj(np.swapaxes(x, -1, -2))
+def far(x, y, dtype):
+    last = 2.0**-52 if dtype == "float64" else 2.0**-23
+    return float(np.abs(x - y).max() / np.abs(y).max() / last)
+def by_svd(a, x, dtype):
+    k = min(x.shape[-2:])
+    full, thin, values = linalg.svd(a), linalg.svd(a, full_matrices=False), linalg.svd(a, compute_uv=False)
+    want = np.linalg.svd(wide(x), compute_uv=False)
+    errors = [far(wide(values), want, dtype)]
+    for u, s, vt in (full, thin):
+        u, s, vt = wide(u), wide(s), wide(vt)
+        errors += [far(u[..., :k] * s[..., None, :] @ vt[..., :k, :], wide(x), dtype), far(s, want, dtype)]
+        errors += [far(adjoint(v) @ v, np.eye(v.shape[-1])[None], dtype) for v in (u, adjoint(vt))]
+    return errors
+def by_eigh(a, x, dtype):
+    errors = []
+    for part in "LU":
+        other = (np.triu if part == "L" else np.tril)(np.full(x.shape, np.nan), 1 if part == "L" else -1)
+        h = x + adjoint(x)
+        read = mx.array(h + other, a.dtype)
+        w, v = linalg.eigh(read, UPLO=part)
+        errors.append(far(wide(v) * wide(w)[..., None, :] @ adjoint(wide(v)), wide(h), dtype))
+        errors.append(far(wide(linalg.eigvalsh(read, UPLO=part)), np.linalg.eigvalsh(wide(h)), dtype))
+    return errors
+def by_eig(a, x, dtype):
+    w, v = [wide(y) for y in linalg.eig(a)]
+    same = np.array_equal(wide(linalg.eigvals(a)), w)
+    return [far(wide(x) @ v, v * w[..., None, :], "float32"), 0 if same else 1e9]
+def made(kind, dtype, shape):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=shape)
+    x = (x + 1j * rng.normal(size=shape) if dtype == "complex64" else x).astype(dtype)
+    try:
+        with mx.stream(mx.gpu):
+            return max(kind(mx.array(x, getattr(mx, dtype)), x, dtype))
+    except Exception as e:
+        return str(e)
+def count():
+    return [*(ctypes.c_int * 3).in_dll(ctypes.CDLL(FILE), "emulated_solved")]
+"""
+
+
+@pytest.fixture
+def solver(tmp_path):
+    (tmp_path / "libcusolver.so.11").symlink_to(FOLDER / FILE)
+    return tmp_path
+
+
+def solved(calls, folder, **around):
+    """What each of the calls gives, and how many matrices of each kind cuSOLVER has been given in the end."""
+    code = f"FILE = {str(folder / 'libcusolver.so.11')!r}\n{SOLVED}\nresults = [{', '.join(calls)}]\n"
+    return run(code + "print(json.dumps([results, count()]))", MLX_CUDA_LIBRARIES=str(folder), **around)
+
+
+@pretended
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_large_matrices_are_solved(solver, dtype):
+    shapes = {"by_svd": [(65, 65), (2, 70, 6), (2, 5, 70)], "by_eigh": [(2, 65, 65)], "by_eig": [(2, 65, 65)]}
+    calls = [f"made({kind}, '{dtype}', {shape})" for kind, all_shapes in shapes.items() for shape in all_shapes]
+    (results, counts), said = solved(calls, solver, MLX_FALLBACK="error")
+    assert max(results) < 300 and not said
+    assert counts == [1 + 4 * 2, 1 + 3 * 5, 1 + 2 * 2]  # and a trial
+
+
+@pretended
+@pytest.mark.parametrize("how", ["", "no_handle", "wrong", "no_eig", "fails", "slow"])
+def test_what_cusolver_cannot_do(solver, how):
+    calls = [f"made({kind}, 'float32', (2, 65, 65))" for kind in ("by_eigh", "by_svd", "by_eig")]
+    (results, _), said = solved(calls, solver, PRETEND=how, MLX_LOG="libraries,fallback")
+    names = {"by_eigh": "eigh", "by_svd": "svd", "by_eig": "eig"}
+    if how in ("fails", "slow"):
+        error = {
+            "fails": "cuSOLVER failed with CUSOLVER_STATUS_EXECUTION_FAILED; "
+            "MLX_CUDA_LIBRARIES=0 in the environment does without it",
+            "slow": "expected a matrix whose factors can be found by iteration, "
+            "got: matrix 0 of the batch does not converge",
+        }[how]
+        assert results == [f"[linalg.{name}] {error}" for name in names.values()]
+        return
+    assert max(results) < 300
+    why = {
+        "no_handle": dict.fromkeys(names, "CUSOLVER_STATUS_NOT_INITIALIZED"),
+        "wrong": {"by_eigh": "a wrong value"},
+        "no_eig": {"by_eig": "CUSOLVER_STATUS_NOT_SUPPORTED"},
+    }.get(how, {})
+    for kind, name in names.items():
+        told = f"mlx: cusolver is not used for {name} on GPU 0, where it gave {why[kind]}" if kind in why else ""
+        assert (told or f"mlx: cusolver is used for {name} on GPU 0") in said.splitlines()
+        assert (kind in why) == any(line.startswith(f"mlx: {name} has") for line in fallbacks(said))
+
+
+def fallbacks(said):
+    return [line for line in said.splitlines() if "has no kernel" in line]
+
+
+@pretended
+def test_without_cusolver_the_cpu_solves():
+    code = f"FILE = ''\n{SOLVED}\nprint(json.dumps(made(by_svd, 'float32', (65, 65))))"
+    result, said = run(code, MLX_CUDA_LIBRARIES="0", MLX_LOG="fallback")
+    assert result < 300 and len(fallbacks(said)) == 1  # said once
+
+
+@pretended
+def test_what_is_not_finite_is_not_solved(solver):
+    code = """
+x = np.random.default_rng(0).normal(size=(3, 70, 66)).astype(np.float32)
+x[1, 3, 2] = np.nan
+with mx.stream(mx.gpu):
+    a = mx.array(x)
+    b = a[:, :66] + mx.eye(66)
+    y = [*linalg.svd(a), linalg.svd(a, compute_uv=False), *linalg.eigh(b), *linalg.eig(b)]
+    mx.eval(y)
+print(json.dumps([[np.isnan(np.array(v)[i]).all().item() for i in range(3)] for v in y]))
+"""
+    results, _ = run(SOLVED + code, MLX_CUDA_LIBRARIES=str(solver), MLX_FALLBACK="error")
+    assert results == [[False, True, False]] * 8
 
 
 def test_all_products():

@@ -33,6 +33,30 @@ KERNEL(K(cu_part), struct part_call)
         a.odd[matrix] = 1;
 }
 
+KERNEL(K(cu_eigen), struct eigen_call)
+{
+    int64_t number = blockIdx.x / a.across, matrix = number / a.down, n = a.n;
+    int c = (int)(blockIdx.x % a.across) * PANEL_ALONG + (int)threadIdx.x;
+    int rows = a.vectors ? a.n : 1, first = (int)(number % a.down) * PANEL_DOWN;
+    const R *value = (const R *)a.values + 2 * (matrix * n + c);
+    complex64 *y = (complex64 *)a.y + matrix * rows * n + c, v = { NAN, 0 };
+    for (int r = first; r < first + PANEL_DOWN && r < rows && c < a.n; r++) {
+        if (!a.nan[matrix] && !a.vectors) {
+            v.re = (float)value[0];
+            v.im = (float)value[1];
+        } else if (!a.nan[matrix]) {
+            const S *x = (const S *)a.vectors + (matrix * n + c) * n + r;
+#ifdef COMPLEX
+            v = *x;
+#else
+            v.re = (float)(value[1] < 0 ? x[-n] : x[0]);
+            v.im = value[1] == 0 ? 0 : value[1] < 0 ? (float)-x[0] : (float)x[n];
+#endif
+        }
+        y[r * n] = v;
+    }
+}
+
 KERNEL(K(cu_clear), struct clear_call)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

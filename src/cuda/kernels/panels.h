@@ -56,4 +56,14 @@ struct pivots_call {
     int32_t m, k, makes; /* enum linalg_makes */
 };
 
+/* Eigenvalues, or vectors in columns, as complex64 in rows: values are complex, of real matrices too, whose vectors are
+ * real and imaginary part of the first of a pair. */
+struct eigen_call {
+    void *y;
+    const void *values, *vectors; /* vectors NULL: y are the values */
+    const int32_t *nan;           /* of each matrix: not 0 where all of it becomes NaN */
+    int32_t n;
+    int32_t down, across; /* blocks of a matrix below one another, and side by side */
+};
+
 #endif

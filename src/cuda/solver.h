@@ -1,0 +1,17 @@
+/* solver.h: singular values and eigenvalues of large matrices by cuSOLVER, where it is found and works. */
+#ifndef MX_CUDA_SOLVER_H
+#define MX_CUDA_SOLVER_H
+
+#include <stdbool.h>
+
+#include "cuda/gpu.h"
+
+enum solver_kind { SOLVER_EIGH, SOLVER_SVD, SOLVER_EIG, SOLVER_KINDS };
+/* Does it do these on a GPU?  It is tried when that is first asked. */
+bool solver_works(enum solver_kind kind, int gpu);
+/* Is it used on the first GPU? */
+bool gpu_solver_works(void);
+int solver_run_eigh(const struct run *r);
+int solver_run_svd(const struct run *r);
+
+#endif
