@@ -1,6 +1,9 @@
 /* conv.c: convolutions on a GPU: how they are cut into what blocks do. */
 #include "plan/conv.h"
 
+#include <string.h>
+
+#include "core/scope.h"
 #include "core/shape.h"
 #include "cuda/gpu.h"
 #include "cuda/kernels/conv.h"
@@ -338,6 +341,48 @@ static int run_windows(const struct run *r, mx x, mx w, mx y, bool of_weights)
     return failed;
 }
 
+/* Are the channels of a group so few less than what is read at once, and is there so much to do, that they are worth
+ * more channels of zeros? */
+static bool is_worth_channels(const struct run *r, mx x, mx w, mx y, bool of_weights)
+{
+    const int64_t least_work = 1 << 22, most = 1 << 29; /* elements */
+    struct conv_plan p;
+    enum dtype t = (enum dtype)x->dtype;
+    int64_t lanes = gpu_lanes(t), more = ceil_div(dim(w, -1), lanes) * lanes;
+    conv_plan_of(&p, r->args, x, w, y);
+    bool fits = t != DT_float64 && p.groups == 1 && !is_direct(&p, t) && (!of_weights || p.out % lanes == 0);
+    return fits && p.in % lanes && 3 * p.in >= more && x->size / p.in * more <= most &&
+           y->size * p.taps * p.in >= least_work;
+}
+
+/* x with so many channels, which have memory; zeros behind its own.  MX_NIL after mx_fail. */
+static mx more_channels(const struct run *r, mx x, int64_t channels, bool filled)
+{
+    int shape[MX_MAX_NDIM];
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    shape[x->ndim - 1] = (int)channels;
+    mx y = array_new((enum dtype)x->dtype, x->ndim, shape);
+    struct run make = *r;
+    make.y = &y;
+    return is_nil(y) || gpu_out_new(&make, 0) || (filled && gpu_lengthen(r, x, y)) ? MX_NIL : y;
+}
+
+static int run_with_more_channels(const struct run *r, mx x, mx w, mx y, bool of_weights)
+{
+    int64_t lanes = gpu_lanes((enum dtype)x->dtype), channels = ceil_div(dim(w, -1), lanes) * lanes;
+    MX_SCOPE(NULL);
+    mx wide = more_channels(r, x, channels, true), weights = more_channels(r, w, channels, !of_weights);
+    if (is_nil(wide) || is_nil(weights))
+        return 1;
+    if (!of_weights)
+        return run_windows(r, wide, weights, y, false);
+    struct run inner = *r;
+    inner.y = &weights;
+    struct box b = box_of(itemsize(w), w->ndim, w->shape, w->strides, weights->strides);
+    return run_windows(&inner, wide, weights, y, true) ||
+           gpu_copy_box(r, &b, gpu_address(r, w), gpu_address(r, weights));
+}
+
 /* One tap: of each position, or the sum over all of them. */
 static int run_as_product(const struct run *r, mx x, mx other, bool of_weights)
 {
@@ -367,7 +412,8 @@ static int run_any(const struct run *r, bool of_weights)
     if (!failed && product)
         failed = run_as_product(r, x[0], x[1], of_weights);
     else if (!failed)
-        failed = run_windows(r, x[0], of_weights ? w : x[1], of_weights ? x[1] : y, of_weights);
+        failed = (is_worth_channels(r, x[0], w, y, of_weights) ? run_with_more_channels : run_windows)(
+            r, x[0], of_weights ? w : x[1], of_weights ? x[1] : y, of_weights);
     gpu_drop(2, hold);
     return failed;
 }

@@ -206,6 +206,9 @@ struct product_plan;
 int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a);
 /* One of them that is y[0] of the call, which has memory and elements; by a library where there is one that does it. */
 int gpu_product(const struct run *r, const struct product_plan *p, const mx x[2]);
+/* The last axis of x, row-major and of a float type of 32 bits or fewer, in y, where it is longer by less than a
+ * vector; zeros behind. */
+int gpu_lengthen(const struct run *r, mx x, mx y);
 /* Parts of matrices, which may overlap nothing that is written: from row to row, column to column, matrix to matrix. */
 struct gpu_matrices {
     void *p;

@@ -200,6 +200,15 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     return failed;
 }
 
+static int launch_rows(const struct run *r, enum dtype t, struct product_row_args *p)
+{
+    static struct gpu_found found[DT_COUNT];
+    void *kernel = gpu_find(gpu_of(r), &found[t], "product", "product_rows", t);
+    int64_t vectors = p->batches * p->rows * p->step / gpu_lanes(t);
+    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(vectors, PRODUCT_THREADS),
+                                 PRODUCT_THREADS, (void *[]){ p });
+}
+
 /* Is a product so large that copies of its operands are worth it? */
 static bool is_worth_rows(const struct product_args *a, enum dtype t)
 {
@@ -212,7 +221,6 @@ static bool is_worth_rows(const struct product_args *a, enum dtype t)
 /* The rows of an operand, as they lie or as they follow k, where 16 bytes are read at once: `room` is theirs. */
 static int put_in_rows(const struct run *r, enum dtype t, struct product_args *a, int which, struct buffer **room)
 {
-    static struct gpu_found found[DT_COUNT];
     struct product_operand *o = which ? &a->b : &a->a;
     int64_t lines = which ? a->n : a->m, lanes = gpu_lanes(t);
     struct product_row_args p = { .from = o->p,
@@ -228,17 +236,28 @@ static int put_in_rows(const struct run *r, enum dtype t, struct product_args *a
             p.batches = a->batches;
     memcpy(p.shape, a->shape, sizeof p.shape);
     memcpy(p.batch, a->batch[which], sizeof p.batch);
-    int64_t each = p.rows * p.step, eights = p.batches * each / lanes;
-    void *kernel = gpu_find(gpu_of(r), &found[t], "product", "product_rows", t);
-    if (!kernel || !(*room = buffer_new_on(r->stream, (size_t)(p.batches * each) * dtype_size(t))))
+    int64_t each = p.rows * p.step;
+    if (!(*room = buffer_new_on(r->stream, (size_t)(p.batches * each) * dtype_size(t))))
         return 1;
     o->p = p.to = buffer_on(*room, r->stream);
     o->line = o->across ? 1 : p.step;
     o->depth = o->across ? p.step : 1;
     o->vectors = 1;
     for (int d = a->ndim; d-- > 0; each *= a->shape[d]) a->batch[which][d] = p.batches > 1 ? each : 0;
-    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(eights, PRODUCT_THREADS), PRODUCT_THREADS,
-                      (void *[]){ &p });
+    return launch_rows(r, t, &p);
+}
+
+int gpu_lengthen(const struct run *r, mx x, mx y)
+{
+    struct product_row_args p = { .to = gpu_pointer(r, y),
+                                  .from = gpu_pointer(r, x),
+                                  .rows = x->size / dim(x, -1),
+                                  .columns = dim(x, -1),
+                                  .step = dim(y, -1),
+                                  .row = dim(x, -1),
+                                  .column = 1,
+                                  .batches = 1 };
+    return launch_rows(r, (enum dtype)x->dtype, &p);
 }
 
 int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a)

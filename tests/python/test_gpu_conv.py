@@ -89,6 +89,15 @@ def test_many_tiles(dtype, channels):
     both(dtype, (2, 8200, channels), (65, 2, channels), padding=1)
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_few_channels_of_many_positions(dtype):
+    """Channels of zeros beside three, and beside seven."""
+    for side, channels, more in [(62, 3, {"stride": 2, "padding": 3}), (24, 7, {"padding": 1, "input_dilation": 2})]:
+        shape = (2, side, side + 1, channels), (32, 5, 5, channels)
+        both(dtype, *shape, **more)
+        both_gradients(dtype, *shape, **more)
+
+
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_many_tiles_of_weights(dtype):
     """Fewer on the emulated device, which is slow; tests/kernels/emulated_gpu.c has them there."""

@@ -284,7 +284,7 @@ FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; 
 #include "cuda/kernels/product_tile.inc"
 #endif
 
-#ifdef HALF
+#if defined HALF || defined LARGE
 /* Rows that begin anywhere, once more where they are read 16 bytes at a time. */
 KERNEL(K(cu_product_rows), struct product_row_args)
 {
