@@ -365,6 +365,41 @@ static void from_nothing(void **unused)
     }
 }
 
+/* ---- gated delta networks: result n, with a mask or without */
+
+static mx delta(const struct trial *t, const mx x[])
+{
+    mx y[2];
+    mx_gated_delta(x[0], x[1], x[2], x[3], x[4], x[5], t->fold ? x[6] : NULL, y);
+    return y[t->n];
+}
+
+static void deltas(void **unused)
+{
+    (void)unused;
+    static const struct {
+        int steps, keys, heads, d, e;
+    } sizes[] = {
+        { 1, 1, 1, 1, 1 }, { 9, 1, 2, 20, 9 }, { 40, 2, 2, 64, 6 }, { 3, 1, 1, 515, 5 }, { 11, 1, 1, 7, 130 }
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int wide = 0; wide < 2; wide++) {
+            MX_SCOPE(on_cpu);
+            int t = sizes[i].steps, k = sizes[i].keys, n = sizes[i].heads, d = sizes[i].d, e = sizes[i].e;
+            mx some = mx_scalar_like(0.1, array_of_double(0, DT_float32));
+            mx x[] = { numbers(DT_float32, 4, (int[]){ 2, t, k, d }, false),
+                       mx_multiply(numbers(DT_float32, 4, (int[]){ 2, t, k, d }, false), some),
+                       numbers(DT_float32, 4, (int[]){ 2, t, n, e }, false),
+                       mx_sigmoid(numbers(DT_float32, 3 + wide, (int[]){ 2, t, n, d }, false)),
+                       mx_sigmoid(numbers(DT_float32, 3, (int[]){ 2, t, n }, false)),
+                       numbers(DT_float32, 4, (int[]){ 2, n, e, d }, false),
+                       numbers(DT_bool_, 2, (int[]){ 2, t }, false) };
+            for (int y = 0; y < 2; y++)
+                for (unsigned masked = 0; masked < 2; masked++)
+                    beside(&(struct trial){ "gated_delta_update", delta, NULL, y, masked }, "steps", x, 1e-5, 1e-4);
+        }
+}
+
 /* ---- rope */
 
 static mx turned(const struct trial *t, const mx x[])
@@ -817,14 +852,12 @@ static void failing_copies(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions),      cmocka_unit_test(complex_extremes),
-        cmocka_unit_test(long_reductions), cmocka_unit_test(rows),
-        cmocka_unit_test(from_nothing),    cmocka_unit_test(rotations),
-        cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
-        cmocka_unit_test(orders),          cmocka_unit_test(groups),
-        cmocka_unit_test(lookups),         cmocka_unit_test(products),
-        cmocka_unit_test(attentions),      cmocka_unit_test(convolutions),
-        cmocka_unit_test(alignment),       cmocka_unit_test(failing_copies),
+        cmocka_unit_test(reductions), cmocka_unit_test(complex_extremes), cmocka_unit_test(long_reductions),
+        cmocka_unit_test(rows),       cmocka_unit_test(from_nothing),     cmocka_unit_test(rotations),
+        cmocka_unit_test(deltas),     cmocka_unit_test(packed_weights),   cmocka_unit_test(scans),
+        cmocka_unit_test(orders),     cmocka_unit_test(groups),           cmocka_unit_test(lookups),
+        cmocka_unit_test(products),   cmocka_unit_test(attentions),       cmocka_unit_test(convolutions),
+        cmocka_unit_test(alignment),  cmocka_unit_test(failing_copies),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
