@@ -91,7 +91,7 @@ def image_of(text, kind):
     return data.raw
 
 
-def scaled(lib, library, kernel=b"scale", n=100):
+def scaled(lib, library, kernel=b"scale", n=100, given=4):
     """2.5 times 0, 1, ... by a primitive that launches a kernel; a list, or what was said."""
 
     def rule(state, run):
@@ -101,7 +101,7 @@ def scaled(lib, library, kernel=b"scale", n=100):
         values = [ctypes.c_void_p(x.data), ctypes.c_void_p(y.data), ctypes.c_int(n), ctypes.c_float(2.5)]
         args = (ctypes.c_void_p * 4)(*[ctypes.addressof(v) for v in values])
         blocks, threads = (ctypes.c_int * 3)((n + 31) // 32, 1, 1), (ctypes.c_int * 3)(32, 1, 1)
-        return lib.mlx_run_launch(run, library, kernel, blocks, threads, args, 4)
+        return lib.mlx_run_launch(run, library, kernel, blocks, threads, args, given)
 
     kept = RULE(rule)
     name = b"Scaled_%d" % next(scaled.number)
@@ -136,6 +136,9 @@ def test_libraries(lib, kind, tmp_path):
         assert scaled(lib, name, n=n) == [2.5 * i for i in range(n)]
     said = scaled(lib, name, kernel=b"other")
     assert f"[launch] expected a kernel of the library '{name.decode()}', declared extern \"C\", got other" in said
+    for given in (0, 3):  # of 4 arguments, which the driver reads all
+        said = scaled(lib, name, given=given)
+        assert f"[launch] expected 4 arguments for scale, got {given}" in said
     assert scaled(lib, name, n=3) == [0, 2.5, 5]  # the device is as it was
 
 

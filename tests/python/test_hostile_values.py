@@ -282,6 +282,21 @@ def test_names_with_null_characters_are_refused():
         mx.export_to_dot(io.StringIO(), **{"a\0b": mx.array(1.0) + 1})
 
 
+@pytest.mark.parametrize("save", [mx.save_safetensors, mx.save_gguf])
+def test_names_that_utf_8_cannot_hold_are_refused(save, tmp_path):
+    x, name = mx.ones(2), "a\ud800"
+    for arrays, facts in (({name: x}, {}), ({"a": x}, {name: "v"}), ({"a": x}, {"k": name})):
+        with pytest.raises(
+            mx.Error, match=rf"\[{save.__name__}\] expected names and texts that UTF-8 can hold, got 'a.ud800'"
+        ):
+            save(tmp_path / "x", arrays, facts)
+        assert not any(tmp_path.iterdir())
+    with pytest.raises(mx.Error, match=r"\[einsum\] expected 'subscripts' to be a text that UTF-8 can hold, got"):
+        mx.einsum(name, x)
+    with pytest.raises(mx.Error, match=r"\[export_to_dot\] expected names and texts that UTF-8 can hold"):
+        mx.export_to_dot(io.StringIO(), **{name: x + 1})
+
+
 # Numbers
 
 
