@@ -2,7 +2,6 @@
 #include "cuda/linalg.h"
 #include "ops/linalg.h"
 
-/* Matrices that blocks hold. */
 bool gpu_takes_small_matrices(const struct node *n)
 {
     mx x = n->in[0];
@@ -62,22 +61,39 @@ int linalg_noted(const struct run *r)
     return gpu_noted(r, &any, true);
 }
 
-/* Of matrices that are held: the kernel over all of them. */
+/* Solutions and Cholesky factors of matrices that are held. */
 static int run_small(const struct run *r, const mx x[2], enum linalg_kernel k, struct linalg_call *c,
                      enum factor_fault fault)
 {
-    bool fails = k != LINALG_LU;
     c->a = gpu_pointer(r, x[0]);
     c->b = x[1] ? gpu_pointer(r, x[1]) : NULL;
-    for (int i = 0; i < r->nout; i++) c->y[i] = gpu_pointer(r, r->y[i]);
+    c->y[0] = gpu_pointer(r, r->y[0]);
     c->m = dim(x[0], -2);
     c->a_row = c->n = dim(x[0], -1);
     c->b_row = c->y_row = c->k ? c->k : c->n;
     c->a_matrix = (int64_t)c->m * c->n;
     c->b_matrix = c->y_matrix = (int64_t)c->m * c->b_row;
     c->count = x[0]->size / c->a_matrix;
-    return (fails && linalg_noting(r, &c->noting, fault)) || linalg_launch(r, k, (enum dtype)x[0]->dtype, c) ||
-           (fails && linalg_noted(r));
+    return linalg_noting(r, &c->noting, fault) || linalg_launch(r, k, (enum dtype)x[0]->dtype, c) || linalg_noted(r);
+}
+
+int linalg_lu(const struct run *r, const struct lu_call *l)
+{
+    struct linalg_call c = { .a = l->a, .count = l->count, .m = l->m, .n = l->n, .makes = (int32_t)l->makes };
+    if (l->m > LINALG_SIZE || l->n > LINALG_SIZE)
+        return panels_lu(r, l);
+    for (int i = 0; i < 3; i++) c.y[i] = l->y[i];
+    c.a_row = l->n;
+    c.a_matrix = (int64_t)l->m * l->n;
+    return linalg_launch(r, LINALG_LU, l->t, &c);
+}
+
+static int run_lu(const struct run *r, mx x, enum linalg_makes makes)
+{
+    int m = dim(x, -2), n = dim(x, -1);
+    struct lu_call l = { (enum dtype)x->dtype, x->size / ((int64_t)m * n), gpu_pointer(r, x), { 0 }, m, n, makes };
+    for (int i = 0; i < r->nout; i++) l.y[i] = gpu_pointer(r, r->y[i]);
+    return linalg_lu(r, &l);
 }
 
 /* Operands row-major, results with memory; the work on matrices that are held, or on larger ones. */
@@ -94,12 +110,13 @@ static int run_linalg(const struct run *r, enum linalg_kernel k, struct linalg_c
     if (empty)
         return 0;
     int failed = !gpu_all_row_major(r, r->nin, x, hold);
-    if (!failed && gpu_takes_small_matrices(r->node))
+    if (!failed && k == LINALG_LU)
+        failed = run_lu(r, x[0], (enum linalg_makes)c->makes);
+    else if (!failed && gpu_takes_small_matrices(r->node))
         failed = run_small(r, x, k, c, fault);
     else if (!failed)
-        failed = k == LINALG_SOLVE      ? panels_solve(r, x, (enum linalg_part)c->part)
-                 : k == LINALG_CHOLESKY ? panels_cholesky(r, x[0], (enum linalg_part)c->part)
-                                        : panels_lu(r, x[0], (enum linalg_makes)c->makes);
+        failed = k == LINALG_SOLVE ? panels_solve(r, x, (enum linalg_part)c->part)
+                                   : panels_cholesky(r, x[0], (enum linalg_part)c->part);
     gpu_drop(2, hold);
     return failed;
 }

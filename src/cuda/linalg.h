@@ -6,6 +6,9 @@
 #include "cuda/kernels/linalg.h"
 #include "plan/factor.h"
 
+/* Matrices that shared memory holds. */
+bool gpu_takes_small_matrices(const struct node *n);
+
 enum linalg_kernel { LINALG_SOLVE, LINALG_CHOLESKY, LINALG_LU, LINALG_KERNELS };
 /* Queues one of the kernels over c->count matrices, or parts of such, that shared memory holds: all but how they are
  * laid out in a block is said. */
@@ -17,6 +20,8 @@ int linalg_noted(const struct run *r);
 /* Work on all matrices of a batch, in the type t. */
 struct part_call;
 struct eigen_call;
+struct weigh_call;
+struct finish_call;
 struct work {
     const struct run *r;
     enum dtype t;
@@ -34,6 +39,8 @@ void *work_hold(struct work *w, int64_t bytes);
 /* Copies a part of each matrix (kernels/panels.h). */
 int work_copy(const struct work *w, struct part_call c);
 int work_eigen(const struct work *w, struct eigen_call c);
+int work_weigh(const struct work *w, struct weigh_call c);
+int work_finish(const struct work *w, struct finish_call c);
 static inline void *work_at(const struct work *w, const void *p, int64_t elements)
 {
     return (char *)p + elements * w->size;
@@ -43,6 +50,16 @@ static inline void *work_at(const struct work *w, const void *p, int64_t element
 int panels_solve(const struct run *r, const mx x[2], enum linalg_part part);
 int panels_cholesky(const struct run *r, mx x, enum linalg_part part);
 int panels_qr(const struct run *r, mx x);
-int panels_lu(const struct run *r, mx x, enum linalg_makes makes);
+struct lu_call {
+    enum dtype t;
+    int64_t count;
+    const void *a;
+    void *y[3];
+    int m, n;
+    enum linalg_makes makes;
+};
+int panels_lu(const struct run *r, const struct lu_call *l);
+/* The same of matrices that are held, too. */
+int linalg_lu(const struct run *r, const struct lu_call *l);
 
 #endif

@@ -1,5 +1,6 @@
 /* orthogonal.c: QR factors, singular values and eigenvalues of small matrices on a GPU. */
 #include "cuda/kernels/orthogonal.h"
+#include "cuda/kernels/panels.h"
 #include "cuda/linalg.h"
 #include "cuda/solver.h"
 #include "ops/linalg.h"
@@ -33,100 +34,157 @@ static void lay_out(struct orthogonal_call *c, int rows, int n, bool rotates, in
     while (c->width * c->groups * c->lanes < 32) c->groups *= 2;
 }
 
-/* Launches the kernel over all matrices, of which n columns of so many rows are worked on. */
 struct orthogonal_kernel {
     const char *name;
     struct gpu_found found[DT_COUNT];
 };
-static int launch_orthogonal(const struct run *r, struct orthogonal_kernel *k, struct orthogonal_call *c, int rows,
-                             int n, bool rotates)
+/* Launches the kernel over all matrices of x, of which n columns of so many rows are worked on. */
+static int launch_orthogonal(const struct run *r, mx x, struct orthogonal_kernel *k, struct orthogonal_call *c,
+                             int rows, int n, bool rotates)
 {
-    mx x[1] = { r->x[0] };
-    mx_own hold[1] = { 0 };
-    enum dtype t = (enum dtype)x[0]->dtype;
-    size_t size = itemsize(x[0]);
+    enum dtype t = (enum dtype)x->dtype;
+    size_t size = itemsize(x);
     struct buffer *rotations = NULL;
     void *kernel = gpu_find(gpu_of(r), &k->found[t], "orthogonal", k->name, t);
     if (!kernel)
         return 1;
+    c->a = gpu_pointer(r, x);
+    c->count = x->size / ((int64_t)c->m * c->n);
+    lay_out(c, rows, n, rotates, (int64_t)size);
+    if (rotates && c->makes != ORTHOGONAL_VALUES && c->each == c->columns * c->pitch) {
+        rotations = buffer_new_on(r->stream, (size_t)(c->count * n * c->v_pitch) * size);
+        if (!rotations)
+            return 1;
+        c->v = buffer_on(rotations, r->stream);
+    }
+    int failed =
+        gpu_launch_shared(r->stream, r->node->op->name, kernel, ceil_div(c->count, c->width),
+                          c->width * c->groups * c->lanes, (size_t)(c->width * c->each) * size, (void *[]){ c });
+    if (rotations)
+        buffer_release(rotations);
+    return failed;
+}
+
+/* Results with memory at y, the operand row-major, and f of it where there is something to be done. */
+typedef int work_fn(const struct run *r, mx x, void *const y[3]);
+static int run_on(const struct run *r, work_fn *f)
+{
+    mx x = r->x[0];
+    mx_own hold[1] = { 0 };
+    void *y[3] = { 0 };
     for (int i = 0; i < r->nout; i++) {
         if (gpu_out_new(r, i))
             return 1;
-        c->y[i] = gpu_pointer(r, r->y[i]);
+        y[i] = gpu_pointer(r, r->y[i]);
     }
-    c->count = x[0]->size / ((int64_t)c->m * c->n);
-    if (c->count == 0)
+    if (x->size == 0)
         return 0;
-    lay_out(c, rows, n, rotates, (int64_t)size);
-    int failed = !gpu_all_row_major(r, 1, x, hold);
-    if (!failed && rotates && c->makes != ORTHOGONAL_VALUES && c->each == c->columns * c->pitch) {
-        rotations = buffer_new_on(r->stream, (size_t)(c->count * n * c->v_pitch) * size);
-        failed = !rotations;
-        c->v = failed ? NULL : buffer_on(rotations, r->stream);
-    }
-    if (!failed) {
-        c->a = gpu_pointer(r, x[0]);
-        failed =
-            gpu_launch_shared(r->stream, r->node->op->name, kernel, ceil_div(c->count, c->width),
-                              c->width * c->groups * c->lanes, (size_t)(c->width * c->each) * size, (void *[]){ c });
-    }
-    if (rotations)
-        buffer_release(rotations);
+    int failed = !gpu_all_row_major(r, 1, &x, hold) || f(r, x, y);
     gpu_drop(1, hold);
     return failed;
 }
 
-static int run_large_qr(const struct run *r)
-{
-    mx x[1] = { r->x[0] };
-    mx_own hold[1] = { 0 };
-    if (gpu_out_new(r, 0) || gpu_out_new(r, 1))
-        return 1;
-    int failed = r->y[0]->size && (!gpu_all_row_major(r, 1, x, hold) || panels_qr(r, x[0]));
-    gpu_drop(1, hold);
-    return failed;
-}
-
-int gpu_run_qr(const struct run *r)
+static int qr(const struct run *r, mx x, void *const y[3])
 {
     static struct orthogonal_kernel kernel = { .name = "qr" };
-    int m = dim(r->x[0], -2), n = dim(r->x[0], -1);
-    struct orthogonal_call c = { .m = m, .n = n, .columns = n };
-    if (!gpu_takes_small_matrices(r->node))
-        return run_large_qr(r);
-    return launch_orthogonal(r, &kernel, &c, m, n, false);
+    int m = dim(x, -2), n = dim(x, -1);
+    struct orthogonal_call c = { .y = { y[0], y[1] }, .m = m, .n = n, .columns = n };
+    return gpu_takes_small_matrices(r->node) ? launch_orthogonal(r, x, &kernel, &c, m, n, false) : panels_qr(r, x);
 }
 
-static struct orthogonal_kernel svd = { .name = "svd" };
+int gpu_run_qr(const struct run *r) { return run_on(r, qr); }
 
-static int run_svd(const struct run *r, enum orthogonal_makes makes)
+static int svd_of(const struct run *r, mx x, enum orthogonal_makes makes, void *const y[3], const char *asker)
 {
-    int m = dim(r->x[0], -2), n = dim(r->x[0], -1), most = (int)greatest(m, n), fewest = (int)least(m, n);
+    static struct orthogonal_kernel kernel = { .name = "svd" };
+    int m = dim(x, -2), n = dim(x, -1), most = (int)greatest(m, n), fewest = (int)least(m, n);
     int columns = makes == ORTHOGONAL_FULL ? most : fewest;
-    struct orthogonal_call c = { .m = m, .n = n, .turned = m < n, .makes = (int32_t)makes, .columns = columns };
-    return launch_orthogonal(r, &svd, &c, most, fewest, true);
+    struct orthogonal_call c = { .y = { y[0], y[1], y[2] }, .m = m, .n = n, .turned = m < n };
+    c.makes = (int32_t)makes;
+    c.columns = columns;
+    return gpu_takes_small_matrices(r->node) ? launch_orthogonal(r, x, &kernel, &c, most, fewest, true)
+                                             : solver_svd(r, x, (enum svd_mode)makes, y, asker);
 }
 
-int gpu_run_svd(const struct run *r)
+static int svd(const struct run *r, mx x, void *const y[3])
 {
-    if (!gpu_takes_small_matrices(r->node))
-        return solver_run_svd(r);
-    return run_svd(r, (enum orthogonal_makes)((const struct svd_args *)r->args)->mode);
+    return svd_of(r, x, (enum orthogonal_makes)((const struct svd_args *)r->args)->mode, y, "svd");
 }
 
-int gpu_run_pinv(const struct run *r) { return run_svd(r, ORTHOGONAL_INVERSE); }
+int gpu_run_svd(const struct run *r) { return run_on(r, svd); }
 
-int gpu_run_eigh(const struct run *r)
+/* Of A = U s V^H, in `to`, as it lies: U times what belongs to s, times V^H. */
+static int put_together(struct work *w, mx x, void *to, void *factor[3], bool others, const char *asker)
+{
+    int m = dim(x, -2), n = dim(x, -1), k = (int)least(m, n);
+    int64_t m_k = (int64_t)m * k, k_n = (int64_t)k * n;
+    factor[0] = work_hold(w, w->count * m_k * w->size);
+    factor[1] = work_hold(w, w->count * k * w->size);
+    factor[2] = work_hold(w, w->count * k_n * w->size);
+    struct gpu_product_at p = { .y = { to, n, 1, (int64_t)m * n }, .alpha = 1 };
+    struct weigh_call by = { .values = factor[1], .m = m, .k = k, .n = n, .others = others };
+    void *weighed = others ? work_hold(w, w->count * m_k * w->size) : factor[0];
+    if (!factor[0] || !factor[1] || !factor[2] || !weighed || svd_of(w->r, x, ORTHOGONAL_THIN, factor, asker))
+        return 1;
+    struct part_call copy = { .y = weighed, .x = factor[0], .y_row = k, .x_row = k, .rows = m, .columns = k };
+    copy.y_matrix = copy.x_matrix = m_k;
+    by.x = weighed;
+    p.a = (struct gpu_matrices){ weighed, k, 1, m_k };
+    p.b = (struct gpu_matrices){ factor[2], n, 1, k_n };
+    p.m = m;
+    p.n = n;
+    p.k = k;
+    p.count = w->count;
+    return (others && work_copy(w, copy)) || work_weigh(w, by) || gpu_multiply_at(w->r, w->t, &p);
+}
+
+static int pinv(const struct run *r, mx x, void *const y[3])
+{
+    struct work w;
+    void *factor[3];
+    int m = dim(x, -2), n = dim(x, -1);
+    if (gpu_takes_small_matrices(r->node))
+        return svd_of(r, x, ORTHOGONAL_INVERSE, y, "pinv");
+    int failed = work_begin(&w, r, x, false);
+    void *turned = work_hold(&w, nbytes(x));
+    struct part_call out = { .y = y[0], .x = turned, .y_row = m, .x_row = n, .rows = n, .columns = m };
+    out.y_matrix = out.x_matrix = (int64_t)m * n;
+    out.turned = PART_ADJOINT;
+    failed = failed || !turned || put_together(&w, x, turned, factor, false, "pinv") || work_copy(&w, out);
+    return work_end(&w, failed);
+}
+
+int gpu_run_pinv(const struct run *r) { return run_on(r, pinv); }
+
+/* det(A) A^-T = det(U) det(V^H) times the conjugate of U diag(products of the other values) V^H, which is there for
+ * singular matrices, too. */
+static int cofactor(const struct run *r, mx x, void *const y[3])
+{
+    struct work w;
+    void *factor[3];
+    int n = dim(x, -1), failed = work_begin(&w, r, x, false);
+    void *first = work_hold(&w, w.count * w.size), *second = work_hold(&w, w.count * w.size);
+    failed = failed || !first || !second || put_together(&w, x, y[0], factor, true, "det");
+    struct lu_call l = { .t = w.t, .count = w.count, .m = n, .n = n, .makes = LINALG_DET };
+    struct finish_call out = { y[0], first, second, (int64_t)n * n, x->size };
+    for (int i = 0; i < 2 && !failed; i++) {
+        l.a = factor[2 * i];
+        l.y[0] = i ? second : first;
+        failed = linalg_lu(r, &l);
+    }
+    return work_end(&w, failed || work_finish(&w, out));
+}
+
+int gpu_run_cofactor(const struct run *r) { return run_on(r, cofactor); }
+
+static int eigh(const struct run *r, mx x, void *const y[3])
 {
     static struct orthogonal_kernel kernel = { .name = "eigh" };
     const struct eigh_args *g = r->args;
-    int n = dim(r->x[0], -1);
-    if (!gpu_takes_small_matrices(r->node))
-        return solver_run_eigh(r);
-    struct orthogonal_call c = { .m = n,
-                                 .n = n,
-                                 .part = (int32_t)g->part,
-                                 .makes = g->vectors ? ORTHOGONAL_THIN : ORTHOGONAL_VALUES,
-                                 .columns = n };
-    return launch_orthogonal(r, &kernel, &c, n, n, true);
+    int n = dim(x, -1);
+    struct orthogonal_call c = { .y = { y[0], y[1] }, .m = n, .n = n, .part = (int32_t)g->part, .columns = n };
+    c.makes = g->vectors ? ORTHOGONAL_THIN : ORTHOGONAL_VALUES;
+    return gpu_takes_small_matrices(r->node) ? launch_orthogonal(r, x, &kernel, &c, n, n, true) : solver_eigh(r, x, y);
 }
+
+int gpu_run_eigh(const struct run *r) { return run_on(r, eigh); }

@@ -8,14 +8,13 @@
 #include "cuda/linalg.h"
 
 enum { TRIANGLE = LINALG_SIZE, STRIP = 1024 };
-enum kernel { COPY_PART, CLEAR, PANEL_LU, EXCHANGE, PIVOTS, PANEL_QR, EIGEN, KERNELS };
+enum kernel { COPY_PART, CLEAR, PANEL_LU, EXCHANGE, PIVOTS, PANEL_QR, EIGEN, WEIGH, FINISH, KERNELS };
 
 static int launch(const struct work *w, enum kernel k, int64_t blocks, int threads, void *call)
 {
-    static const char *const names[] = {
-        [COPY_PART] = "part", [CLEAR] = "clear",       [PANEL_LU] = "panel_lu", [EXCHANGE] = "exchange",
-        [PIVOTS] = "pivots",  [PANEL_QR] = "panel_qr", [EIGEN] = "eigen"
-    };
+    static const char *const names[] = { [COPY_PART] = "part",    [CLEAR] = "clear",   [PANEL_LU] = "panel_lu",
+                                         [EXCHANGE] = "exchange", [PIVOTS] = "pivots", [PANEL_QR] = "panel_qr",
+                                         [EIGEN] = "eigen",       [WEIGH] = "weigh",   [FINISH] = "finish" };
     static struct gpu_found found[KERNELS][DT_COUNT];
     void *kernel = gpu_find(gpu_of(w->r), &found[k][w->t], "panels", names[k], w->t);
     return !kernel || gpu_launch(w->r->stream, w->r->node->op->name, kernel, blocks, threads, (void *[]){ call });
@@ -61,6 +60,13 @@ int work_eigen(const struct work *w, struct eigen_call c)
     c.down = (int32_t)(c.vectors ? ceil_div(c.n, PANEL_DOWN) : 1);
     c.across = (int32_t)ceil_div(c.n, PANEL_ALONG);
     return launch(w, EIGEN, w->count * c.down * c.across, PANEL_ALONG, &c);
+}
+
+int work_weigh(const struct work *w, struct weigh_call c) { return launch(w, WEIGH, w->count, PANEL_ALONG, &c); }
+
+int work_finish(const struct work *w, struct finish_call c)
+{
+    return launch(w, FINISH, ceil_div(w->count * c.each, PANEL_ALONG), PANEL_ALONG, &c);
 }
 
 /* y -= a b, of parts of m by k and k by n. */
@@ -177,19 +183,18 @@ int panels_solve(const struct run *r, const mx x[2], enum linalg_part part)
     return work_end(&w, failed || work_copy(&w, last)) || linalg_noted(r);
 }
 
-int panels_lu(const struct run *r, mx x, enum linalg_makes makes)
+int panels_lu(const struct run *r, const struct lu_call *l)
 {
-    struct work w;
-    int m = dim(x, -2), n = dim(x, -1), k = m < n ? m : n;
+    struct work w = { .r = r, .t = l->t, .size = (int64_t)dtype_size(l->t), .count = l->count };
+    int m = l->m, n = l->n, k = m < n ? m : n, failed = 0;
     int64_t each = (int64_t)m * n;
-    struct pivots_call c = { .row = n, .matrix = each, .m = m, .k = k, .makes = (int32_t)makes };
-    int failed = work_begin(&w, r, x, false);
+    struct pivots_call c = { .row = n, .matrix = each, .m = m, .k = k, .makes = (int32_t)l->makes };
     int32_t *swaps = work_hold(&w, w.count * k * (int64_t)sizeof *swaps);
-    for (int i = 0; i < r->nout; i++) c.y[i] = gpu_pointer(r, r->y[i]);
-    void *to = makes == LINALG_FACTORS ? c.y[0] : work_hold(&w, w.count * each * w.size);
-    if (makes == LINALG_FACTORS && m > PANEL_ORDER)
+    for (int i = 0; i < 3; i++) c.y[i] = l->y[i];
+    void *to = l->makes == LINALG_FACTORS ? c.y[0] : work_hold(&w, w.count * each * w.size);
+    if (l->makes == LINALG_FACTORS && m > PANEL_ORDER)
         failed = !(c.order = work_hold(&w, w.count * m * (int64_t)sizeof *c.order));
-    struct part_call copy = { .y = to, .x = gpu_pointer(r, x), .y_row = n, .y_matrix = each, .rows = m, .columns = n };
+    struct part_call copy = { .y = to, .x = (void *)l->a, .y_row = n, .y_matrix = each, .rows = m, .columns = n };
     copy.x_row = n;
     copy.x_matrix = each;
     c.x = to;

@@ -301,31 +301,19 @@ static int mark_values(const struct work *w, void *values, int n)
     return work_copy(&real, c);
 }
 
-int solver_run_eigh(const struct run *r)
+int solver_eigh(const struct run *r, mx x, void *const y[3])
 {
     struct work w;
     const struct eigh_args *g = r->args;
-    mx x = r->x[0];
-    mx_own hold[1] = { 0 };
     int n = dim(x, -1);
     int64_t each = (int64_t)n * n;
-    struct problem p = { .kind = SOLVER_EIGH, .vectors = g->vectors, .n = n, .lda = n };
+    struct problem p = { .kind = SOLVER_EIGH, .vectors = g->vectors, .n = n, .lda = n, .values = y[0] };
     p.triangle = g->part == PART_LOWER ? CUSOLVER_UPPER : CUSOLVER_LOWER;
-    for (int i = 0; i < r->nout; i++)
-        if (gpu_out_new(r, i))
-            return 1;
-    if (r->y[0]->size == 0)
-        return 0;
-    int failed = !gpu_all_row_major(r, 1, &x, hold) || work_begin(&w, r, x, true);
-    if (failed) {
-        gpu_drop(1, hold);
-        return 1;
-    }
+    int failed = work_begin(&w, r, x, true);
     struct part_call in = { .x = gpu_pointer(r, x), .rows = n, .columns = n, .part = (int32_t)g->part, .odd = w.odd };
-    in.y = p.a = work_hold(&w, w.count * each * w.size);
+    in.y = p.a = failed ? NULL : work_hold(&w, w.count * each * w.size);
     in.y_row = in.x_row = n;
     in.y_matrix = in.x_matrix = each;
-    p.values = gpu_pointer(r, r->y[0]);
     set_types(&p, w.t);
     struct steps by = { .a = each * w.size, .values = n * (int64_t)dtype_size(linalg_real(w.t)) };
     failed = !p.a || work_copy(&w, in) || solve(&w, p, &by, g->vectors ? "eigh" : "eigvalsh") ||
@@ -333,25 +321,21 @@ int solver_run_eigh(const struct run *r)
     if (!failed && g->vectors) { /* those of the conjugate, as rows */
         struct part_call out = in;
         out.x = p.a;
-        out.y = gpu_pointer(r, r->y[1]);
+        out.y = y[1];
         out.part = LINALG_ALL;
         out.turned = PART_ADJOINT;
         out.odd = NULL;
         out.nan = w.odd;
         failed = work_copy(&w, out);
     }
-    gpu_drop(1, hold);
     return work_end(&w, failed);
 }
 
 /* A's transpose, which is what it sees of rows, is U' s V'^H, and A the transpose of V'^H times s times that of U': so
  * where it takes it, which has to be tall, the results are in their places.  Else all is turned. */
-int solver_run_svd(const struct run *r)
+int solver_svd(const struct run *r, mx x, enum svd_mode mode, void *const y[3], const char *asker)
 {
     struct work w;
-    enum svd_mode mode = (enum svd_mode)((const struct svd_args *)r->args)->mode;
-    mx x = r->x[0];
-    mx_own hold[1] = { 0 };
     int m = dim(x, -2), n = dim(x, -1), tall = (int)greatest(m, n), k = (int)least(m, n);
     int columns = mode == SVD_FULL ? tall : k;
     bool vectors = mode != SVD_VALUES, turned = m > n;
@@ -359,37 +343,27 @@ int solver_run_svd(const struct run *r)
     struct problem p = { .kind = SOLVER_SVD, .m = tall, .n = k, .lda = tall, .ldu = tall, .ldvt = k };
     p.job[0] = vectors ? mode == SVD_FULL ? 'A' : 'S' : 'N';
     p.job[1] = vectors ? 'A' : 'N';
-    for (int i = 0; i < r->nout; i++)
-        if (gpu_out_new(r, i))
-            return 1;
-    if (r->y[vectors]->size == 0)
-        return 0;
-    int failed = !gpu_all_row_major(r, 1, &x, hold) || work_begin(&w, r, x, true);
-    if (failed) {
-        gpu_drop(1, hold);
-        return 1;
-    }
+    int failed = work_begin(&w, r, x, true);
     struct part_call in = { .x = gpu_pointer(r, x), .odd = w.odd, .rows = k, .columns = tall };
     in.turned = turned ? PART_TRANSPOSED : PART_AS_IT_IS;
-    in.y = p.a = work_hold(&w, w.count * each * w.size);
+    in.y = p.a = failed ? NULL : work_hold(&w, w.count * each * w.size);
     in.y_row = tall;
     in.x_row = n;
     in.y_matrix = in.x_matrix = each;
-    p.values = gpu_pointer(r, r->y[vectors]);
+    p.values = y[vectors];
     set_types(&p, w.t);
     struct steps by = { .a = each * w.size, .values = k * (int64_t)dtype_size(linalg_real(w.t)) };
     by.u = (int64_t)tall * columns * w.size;
     by.vt = (int64_t)k * k * w.size;
-    void *u = vectors ? gpu_pointer(r, r->y[0]) : NULL, *vt = vectors ? gpu_pointer(r, r->y[2]) : NULL;
-    if (vectors) {
-        p.u = turned ? work_hold(&w, w.count * by.u) : vt;
-        p.vt = turned ? work_hold(&w, w.count * by.vt) : u;
+    if (vectors && p.a) {
+        p.u = turned ? work_hold(&w, w.count * by.u) : y[2];
+        p.vt = turned ? work_hold(&w, w.count * by.vt) : y[0];
     }
-    failed = !p.a || (vectors && (!p.u || !p.vt)) || work_copy(&w, in) || solve(&w, p, &by, "svd") ||
+    failed = !p.a || (vectors && (!p.u || !p.vt)) || work_copy(&w, in) || solve(&w, p, &by, asker) ||
              mark_values(&w, p.values, k);
     if (!failed && vectors) {
-        struct part_call left = { .y = turned ? u : p.u, .x = p.u, .nan = w.odd, .rows = columns, .columns = tall };
-        struct part_call right = { .y = turned ? vt : p.vt, .x = p.vt, .nan = w.odd, .rows = k, .columns = k };
+        struct part_call left = { .y = turned ? y[0] : p.u, .x = p.u, .nan = w.odd, .rows = columns, .columns = tall };
+        struct part_call right = { .y = turned ? y[2] : p.vt, .x = p.vt, .nan = w.odd, .rows = k, .columns = k };
         if (turned) {
             left.rows = tall;
             left.columns = columns;
@@ -402,7 +376,6 @@ int solver_run_svd(const struct run *r)
         right.x_matrix = right.y_matrix = (int64_t)k * k;
         failed = work_copy(&w, left) || work_copy(&w, right);
     }
-    gpu_drop(1, hold);
     return work_end(&w, failed);
 }
 

@@ -265,6 +265,12 @@ def by_eigh(a, x, dtype):
         errors.append(far(wide(v) * wide(w)[..., None, :] @ adjoint(wide(v)), wide(h), dtype))
         errors.append(far(wide(linalg.eigvalsh(read, UPLO=part)), np.linalg.eigvalsh(wide(h)), dtype))
     return errors
+def by_pinv(a, x, dtype):
+    return [far(wide(linalg.pinv(a)), np.linalg.pinv(wide(x)), dtype) / np.linalg.cond(wide(x)).max()]
+def by_cofactors(a, x, dtype):
+    got = wide(mx.grad(lambda a: mx.real(linalg.det(a / 4)))(a))
+    want = np.linalg.det(wide(x) / 4) * np.swapaxes(np.linalg.inv(wide(x)), -1, -2)
+    return [far(got, np.conj(want), dtype)]
 def by_eig(a, x, dtype):
     w, v = [wide(y) for y in linalg.eig(a)]
     same = np.array_equal(wide(linalg.eigvals(a)), w)
@@ -299,10 +305,11 @@ def solved(calls, folder, **around):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
 def test_large_matrices_are_solved(solver, dtype):
     shapes = {"by_svd": [(65, 65), (2, 70, 6), (2, 5, 70)], "by_eigh": [(2, 65, 65)], "by_eig": [(2, 65, 65)]}
+    shapes |= {"by_pinv": [(70, 66), (2, 6, 70)], "by_cofactors": [(65, 65)]}
     calls = [f"made({kind}, '{dtype}', {shape})" for kind, all_shapes in shapes.items() for shape in all_shapes]
     (results, counts), said = solved(calls, solver, MLX_FALLBACK="error")
     assert max(results) < 300 and not said
-    assert counts == [1 + 4 * 2, 1 + 3 * 5, 1 + 2 * 2]  # and a trial
+    assert counts == [1 + 4 * 2, 1 + 3 * 5 + 3 + 1, 1 + 2 * 2]  # and a trial
 
 
 @pretended

@@ -177,6 +177,26 @@ def test_what_is_not_finite(bad):
     assert np.isnan(on_gpu(linalg.qr, x)[1][7]).any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_derivatives_of_determinants(dtype):
+    """det(A) A^-T, which singular matrices have as well: products of numbers, not quotients."""
+    x = random(dtype, 4, 5, 5)
+    x[1, :, 0] = x[1, :, 4]
+    x[2] = 0
+    x[2, [0, 1, 2, 3], [1, 0, 2, 3]] = 2
+    got = on_gpu(mx.grad(lambda x: mx.real(linalg.det(x)).sum()), x)[0]
+    want = np.empty_like(wide(x))
+    for i in range(5):
+        for j in range(5):
+            minor = np.delete(np.delete(wide(x), i, -2), j, -1)
+            want[:, i, j] = (-1) ** (i + j) * np.linalg.det(minor)
+    close(got, np.conj(want), 64)
+    nan = np.full((2, 3, 3), np.nan, dtype)
+    nan[0] = np.eye(3)
+    got = on_gpu(mx.grad(lambda x: mx.real(linalg.det(x)).sum()), nan)[0]
+    assert np.isnan(got[1]).all() and np.isfinite(got[0]).all()
+
+
 def test_layouts():
     x = random("float32", 6, 5, 4)
     for f in (linalg.qr, linalg.svd, linalg.pinv):

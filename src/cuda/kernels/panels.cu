@@ -57,6 +57,29 @@ KERNEL(K(cu_eigen), struct eigen_call)
     }
 }
 
+/* One block for each matrix. */
+KERNEL(K(cu_weigh), struct weigh_call)
+{
+    const R *value = (const R *)a.values + (int64_t)blockIdx.x * a.k;
+    S *x = (S *)a.x + (int64_t)blockIdx.x * a.m * a.k;
+    R least = two_to(-PASTE(DIGITS_OF, REAL)) * (R)(a.m > a.n ? a.m : a.n) * value[0];
+    for (int c = (int)threadIdx.x; c < a.k; c += PANEL_ALONG) {
+        R by = 1;
+        for (int i = 0; i < a.k && a.others; i++) by *= i == c ? 1 : value[i];
+        if (!a.others)
+            by = value[c] > least ? 1 / value[c] : 0;
+        for (int64_t r = 0; r < a.m; r++) x[r * a.k + c] = scaled(x[r * a.k + c], by);
+    }
+}
+
+KERNEL(K(cu_finish), struct finish_call)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    S *y = (S *)a.y;
+    if (i < a.n)
+        y[i] = times_of(conj_of(y[i]), times_of(((const S *)a.first)[i / a.each], ((const S *)a.second)[i / a.each]));
+}
+
 KERNEL(K(cu_clear), struct clear_call)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

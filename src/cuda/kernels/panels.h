@@ -66,4 +66,19 @@ struct eigen_call {
     int32_t down, across; /* blocks of a matrix below one another, and side by side */
 };
 
+/* Column c of x, m by k, times what belongs to singular value c: its inverse, 0 where that is next to nothing; or the
+ * product of all others. */
+struct weigh_call {
+    void *x;
+    const void *values;
+    int32_t m, k, n; /* n: the other size of the matrix */
+    int32_t others;
+};
+/* The conjugate of each number of y times the two of its matrix; `each` of them belong to one. */
+struct finish_call {
+    void *y;
+    const void *first, *second;
+    int64_t each, n;
+};
+
 #endif
