@@ -135,8 +135,8 @@ int gpu_run_dequantize(const struct run *r)
 /* ---- products */
 
 /* Rows of x that meet codes as they are read; of half types, from which warps multiply matrices where they can, and
- * from which numbers are worth writing out. */
-enum { FEW = 16, WARPS_FROM = 2, NUMBERS_FROM = 1024 };
+ * from which numbers are worth writing out; of those that each picked matrix meets, of half types, too. */
+enum { FEW = 16, WARPS_FROM = 2, NUMBERS_FROM = 1024, PICKED_FEW = 7 };
 
 static bool few_dimensions(const struct node *n)
 {
@@ -379,7 +379,8 @@ static bool is_worth_numbers(const struct run *r, mx index)
     const struct quant_args *q = r->args;
     mx x = r->x[0], w = r->x[1];
     int64_t matrices = matrix_count(w), most = (int64_t)1 << 32;
-    return index->size * dim(x, -2) > FEW * matrices && w->size * 32 / q->bits * (int64_t)itemsize(x) <= most &&
+    int few = dtype_is_half((enum dtype)x->dtype) && dim(x, -2) == 1 ? PICKED_FEW : FEW;
+    return index->size * dim(x, -2) > few * matrices && w->size * 32 / q->bits * (int64_t)itemsize(x) <= most &&
            matrices > 0 && matrix_count(x) > 0;
 }
 
