@@ -14,6 +14,45 @@
 /* Index arrays and dimensions that kernels know. */
 bool gpu_takes_lookup(const struct node *n) { return n->in[0]->ndim <= LOOKUP_DIMS && n->nin - 1 <= NOTE_INDICES; }
 
+/* In how many pieces a slice of these sizes lies in x, row-major: neighbouring axes are one where all of the inner one
+ * is taken. */
+static int slice_pieces(mx x, const int *sizes)
+{
+    int pieces = 0;
+    bool whole = false; /* what is taken of the axes so far is all of them */
+    for (int i = x->ndim; i-- > 0;) {
+        pieces += sizes[i] != 1 && !whole;
+        whole = sizes[i] == x->shape[i] && (whole || sizes[i] != 1);
+    }
+    return pieces;
+}
+
+static bool is_deep(mx x) { return x->ndim > LOOKUP_DIMS; }
+
+static bool takes_slices(const struct node *n, int indices, mx near)
+{
+    return indices <= NOTE_INDICES &&
+           (!is_deep(n->in[0]) || (near && slice_pieces(n->in[0], near->shape + n->in[1]->ndim) <= LOOKUP_DIMS));
+}
+
+bool gpu_takes_gather(const struct node *n) { return takes_slices(n, n->nin - 1, n->out[0]); }
+
+/* Neighbouring axes are one where the index has all of them, or is broadcast along all of them. */
+bool gpu_takes_gather_axis(const struct node *n)
+{
+    mx x = n->in[0], index = n->in[1];
+    int axis = n->op->id == OP_gather_axis ? ((const struct gather_axis_args *)n->args)->axis
+                                           : ((const struct scatter_axis_args *)n->args)->axis;
+    int pieces = 1, last = -1;
+    for (int i = 0; i < x->ndim; i++) {
+        int has = index->shape[i] == x->shape[i];
+        pieces += i != axis && x->shape[i] != 1 && has != last;
+        if (i == axis || x->shape[i] != 1)
+            last = i == axis ? -1 : has;
+    }
+    return !is_deep(x) || pieces <= LOOKUP_DIMS;
+}
+
 /* ---- what kernels are told */
 
 /* What is said of an index out of range. */
@@ -88,7 +127,7 @@ static size_t describe_lookup(struct lookup_call *c, const struct run *r, const 
     return slice.item;
 }
 
-/* gather and scatter: arrays whose grid has more dimensions than kernels know become row-major. */
+/* Arrays that have more dimensions than kernels know become row-major. */
 struct arrays {
     mx index[NOTE_INDICES], updates;
     mx_own hold[NOTE_INDICES + 1];
@@ -99,10 +138,9 @@ static int simplify_arrays(const struct run *r, struct arrays *o, int n, mx upda
     int ndim = r->x[1]->ndim;
     *o = (struct arrays){ .updates = updates };
     for (int k = 0; k < n; k++) o->index[k] = r->x[1 + k];
-    if (ndim <= LOOKUP_DIMS)
-        return 0;
-    return !gpu_all_row_major(r, n, o->index, o->hold) ||
-           (updates && is_nil(o->updates = gpu_row_major(r, updates, &o->hold[n])));
+    if (ndim > LOOKUP_DIMS && !gpu_all_row_major(r, n, o->index, o->hold))
+        return 1;
+    return updates && is_deep(updates) && is_nil(o->updates = gpu_row_major(r, updates, &o->hold[n]));
 }
 
 static void drop(struct arrays *o) { gpu_drop(NOTE_INDICES + 1, o->hold); }
@@ -147,7 +185,7 @@ static int launch_move(const struct run *r, struct lookup_call *c, const struct 
            gpu_launch(r->stream, r->node->op->name, f, blocks, LOOKUP_THREADS, (void *[]){ c });
 }
 
-static int launch_gather(const struct run *r, const struct lookup_plan *p, const char *op, unsigned outside)
+static int launch_gather(const struct run *r, const struct lookup_plan *p, mx x, const char *op, unsigned outside)
 {
     mx y = r->y[0];
     struct lookup_call c = { .nothing = outside == OUTSIDE_NOTHING };
@@ -155,7 +193,7 @@ static int launch_gather(const struct run *r, const struct lookup_plan *p, const
     bool fails = empty && !c.nothing, now = fails || for_mask || outside_fails();
     c.nothing |= empty;
     fill_note_about(&c.noting.about, op, fails ? OUTSIDE_NOWHERE : OUTSIDE_READ, p, y);
-    if (launch_move(r, &c, p, r->x[0], y, now ? NOTE_NOW : NOTE_LATER))
+    if (launch_move(r, &c, p, x, y, now ? NOTE_NOW : NOTE_LATER))
         return 1;
     if (now && gpu_noted(r, &any, !for_mask))
         return 1;
@@ -170,14 +208,17 @@ int gpu_run_gather(const struct run *r)
     const struct gather_args *a = r->args;
     struct lookup_plan p;
     struct arrays o;
+    mx x = r->x[0];
+    mx_own hold = { 0 };
     if (gpu_out_new(r, 0) || r->y[0]->size == 0)
         return mx_failed();
-    int failed = simplify_arrays(r, &o, a->axes.n, NULL);
+    int failed = simplify_arrays(r, &o, a->axes.n, NULL) || (is_deep(x) && is_nil(x = gpu_row_major(r, x, &hold)));
     if (!failed) {
-        lookup_several(&p, r->x[0], r->y[0], a->axes.n, o.index, a->axes);
-        failed = launch_gather(r, &p, index_asker("gather", a->asker), a->outside);
+        lookup_several(&p, x, r->y[0], a->axes.n, o.index, a->axes);
+        failed = launch_gather(r, &p, x, index_asker("gather", a->asker), a->outside);
     }
     drop(&o);
+    mx_drop(&hold);
     return failed;
 }
 
@@ -185,10 +226,17 @@ int gpu_run_gather_axis(const struct run *r)
 {
     const struct gather_axis_args *a = r->args;
     struct lookup_plan p;
+    mx x[] = { r->x[0], r->x[1] };
+    mx_own hold[2] = { 0 };
     if (gpu_out_new(r, 0) || r->y[0]->size == 0)
         return mx_failed();
-    lookup_axis(&p, r->x[0], r->y[0], r->x[1], a->axis);
-    return launch_gather(r, &p, index_asker("take_along_axis", a->asker), a->outside);
+    int failed = is_deep(x[0]) && !gpu_all_row_major(r, 2, x, hold);
+    if (!failed) {
+        lookup_axis(&p, x[0], r->y[0], x[1], a->axis);
+        failed = launch_gather(r, &p, x[0], index_asker("take_along_axis", a->asker), a->outside);
+    }
+    gpu_drop(2, hold);
+    return failed;
 }
 
 int gpu_take(const struct run *r, mx y, mx x, mx index)
@@ -206,10 +254,17 @@ _Static_assert((int)UPDATE_ADD == SCATTER_ADD && (int)UPDATE_PROD == SCATTER_PRO
                "as builders have them");
 
 /* Places and updates are counted in 32 bits. */
+static bool few_updates(const struct node *n)
+{
+    return n->in[0]->size <= UINT32_MAX && n->in[n->nin - 1]->size <= UINT32_MAX;
+}
+
 bool gpu_takes_scatter(const struct node *n)
 {
-    return gpu_takes_lookup(n) && n->in[0]->size <= UINT32_MAX && n->in[n->nin - 1]->size <= UINT32_MAX;
+    return takes_slices(n, n->nin - 2, n->in[n->nin - 1]) && few_updates(n);
 }
+
+bool gpu_takes_scatter_axis(const struct node *n) { return gpu_takes_gather_axis(n) && few_updates(n); }
 
 struct scatter {
     const struct run *r;
@@ -362,12 +417,16 @@ static int launch_scatter(struct scatter *s)
     const struct run *r = s->r;
     mx x = r->x[0], u = r->x[r->nin - 1], y = r->y[0];
     struct keys_call look = { 0 };
+    mx_own hold = { 0 };
     bool any;
     int failed = 0;
     if (u->size && (outside_fails() || x->size == 0)) {
-        plan(s, x);
+        failed = is_deep(x) && is_nil(x = gpu_row_major(r, x, &hold));
+        if (!failed)
+            plan(s, x);
         look.n = s->p.count;
-        failed = find_keys(s, &look, x, NOTE_NOW) || gpu_noted(r, &any, true);
+        failed = failed || find_keys(s, &look, x, NOTE_NOW) || gpu_noted(r, &any, true);
+        mx_drop(&hold);
     }
     if (failed || gpu_out_from(r, 0, 0))
         return 1;
@@ -394,13 +453,12 @@ int gpu_run_scatter(const struct run *r)
 int gpu_run_scatter_axis(const struct run *r)
 {
     const struct scatter_axis_args *a = r->args;
-    struct scatter s = { .r = r,
-                         .op = index_asker("put_along_axis", a->asker),
-                         .fold = a->fold,
-                         .outside = a->outside,
-                         .axis = a->axis,
-                         .arrays = { .index = { r->x[1] }, .updates = r->x[2] } };
-    return launch_scatter(&s);
+    struct scatter s = {
+        .r = r, .op = index_asker("put_along_axis", a->asker), .fold = a->fold, .outside = a->outside, .axis = a->axis
+    };
+    int failed = simplify_arrays(r, &s.arrays, 1, r->x[2]) || launch_scatter(&s);
+    drop(&s.arrays);
+    return failed;
 }
 
 /* ---- slices */

@@ -25,12 +25,15 @@ DECLINED = {
     "gpu_takes_fft": "2^31 numbers, or lengths for which there is no plan",
     "gpu_takes_gathered": "float64, which builders refuse",
     "gpu_takes_load": "what is to be inflated from its beginning",
-    "gpu_takes_lookup": "more than 8 dimensions or index arrays",
+    "gpu_takes_gather": "more than 8 index arrays, or slices that lie in more than 8 pieces",
+    "gpu_takes_gather_axis": "indices that are broadcast along every other one of more than 8 axes",
+    "gpu_takes_lookup": "slices of more than 8 dimensions",
     "gpu_takes_nonzero": "2^32 elements",
     "gpu_takes_picked": "2^28 products",
     "gpu_takes_quantized": "float64, which builders refuse, and more than 8 dimensions of batches",
     "gpu_takes_reduce": "results of types that no function of the library asks for",
-    "gpu_takes_scatter": "2^32 elements, more than 8 dimensions or index arrays",
+    "gpu_takes_scatter": "2^32 elements, and as gather",
+    "gpu_takes_scatter_axis": "2^32 elements, and as gather_axis",
     "gpu_takes_slice_update": "sums into slices of more than 8 dimensions",
 }
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from test_gpu import INTEGERS, same
 from test_gpu_moves import DTYPES, LAYOUTS, WIDTHS, grid
+from test_gpu_reductions import close
 
 pytestmark = [
     pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
@@ -387,3 +388,35 @@ def test_values_for_a_mask(monkeypatch):
     for device in (mx.cpu, mx.gpu):
         with mx.stream(device), pytest.raises(ValueError, match="a value for each element where the mask is true"):
             mx.eval(put(x, m, mx.array([1.0, 2.0, 3.0])))
+
+
+DEEP = (2, 3, 1, 2, 2, 1, 2, 3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x, lambda x: x.T, lambda x: x[:, ::-1, ..., ::-1]], ids=["row", "turned", "cut"]
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_many_dimensions(strict, view):
+    """Axes of which all is taken are one; indices along an axis have all of the others, some by broadcasting."""
+    with mx.stream(mx.cpu):
+        x = view(mx.arange(576, dtype=mx.float32).reshape(DEEP))
+        mx.eval(x)
+    i, many = mx.array([1, 0, 0, -1]), mx.zeros((1,) * 9 + (3,), mx.int32) - 1
+    for f in [
+        lambda x: x[:, :, :, i],
+        lambda x: x[i, :, :, i],
+        lambda x: x[i, ..., i],
+        lambda x: x[:, 1, ..., many],
+        lambda x: mx.take(x, i, axis=8),
+        lambda x: mx.take_along_axis(x, mx.argsort(-x, axis=3), 3),
+        lambda x: mx.take_along_axis(x, mx.argsort(x, axis=-1)[..., :1], -1),
+        lambda x: x.at[:, :, :, i].add(x[:, :, :, ::-1][:, :, :, mx.array([0, 1, 1, 0])]),
+        lambda x: x.at[i, ..., i].multiply(2.0),
+        lambda x: mx.put_along_axis(x, mx.argmax(x, axis=1, keepdims=True), mx.zeros((1,) * 10), 1),
+        lambda x: mx.grad(lambda x: (x[:, i, ..., 1] ** 2).sum())(x),
+        lambda x: mx.grad(lambda x: (mx.take_along_axis(x, mx.argsort(x, axis=3), 3) ** 2).sum())(x),
+    ]:
+        before = mx.set_index_errors(strict)  # indices are looked at before anything is written
+        close(f, x)
+        mx.set_index_errors(before)
