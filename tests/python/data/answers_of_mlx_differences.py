@@ -98,8 +98,11 @@ a negative factor
 a threshold below 0 or complex
     ^raises \w+ nn\.losses\.smooth_l1_loss\(X, X, (beta=)?(-|1 \+ 2j|.*complex)
 refused when the optimizer is made, not in its first step
-    ^raises \w+ optim\.\w+\(X, betas=
+    ^raises \w+ optim\.\w+\(X, (betas|momentum|weight_decay|dampening)=
+    ^raises \w+ optim\.\w+\(X, .*(None|1 \+ 2j)\)
     ^raises \w+ optim\.Adafactor\(
+a learning rate is a real number
+    ^raises ValueError optim\.\w+\(.*(1 \+ 2j|complex64)
 a bool is no index
     ^raises ValueError mx\.take\(X, True\)
 several values for one place
