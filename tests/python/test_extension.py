@@ -435,7 +435,7 @@ def test_cmake_says_what_it_lacks(tmp_path):
     )
     done = attempt(sys.executable, "setup.py", "build_ext", cwd=folder)
     assert done.returncode and "there is no Metal here" in done.stderr
-    done = attempt(sys.executable, "setup.py", "build_ext", cwd=folder, PATH=os.path.dirname(sys.executable))
+    done = attempt(sys.executable, "setup.py", "build_ext", cwd=folder, PATH=str(tmp_path))
     assert done.returncode and "cmake is needed" in done.stderr
 
 

@@ -81,8 +81,9 @@ def test_qr(dtype, shape):
     unit(q)
     assert not np.tril(r, -1).any()
     there = np.linalg.qr(wide(x))  # LAPACK's signs
-    close(q, there[0], 64 * np.linalg.cond(wide(x)[..., : min(m, n)]).max())
-    close(r, there[1], 64)
+    condition = np.linalg.cond(wide(x)[..., : min(m, n)]).max()  # both factors move so much more than the matrix
+    close(q, there[0], 64 * condition)
+    close(r, there[1], 64 * condition)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
