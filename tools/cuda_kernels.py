@@ -71,7 +71,7 @@ def compile_image(nvrtc, name, file, defined, target):
         return name.encode()
     lib = ctypes.CDLL(nvrtc)
     ptx = target.startswith("ptx")
-    arch = f"compute_{target[3:]}" if ptx else f"sm_{target}"
+    arch = f"compute_{target[3:]}" if ptx else f"sm_{target}{'a' if for_one_device(file) else ''}"
     text = "".join(f"#define {d.replace('=', ' ', 1)}\n" for d in defined) + f'#include "cuda/kernels/{file}"\n'
     options = [f"-arch={arch}", f"-I{SRC}", *OPTIONS]
     program = ctypes.c_void_p()
@@ -91,9 +91,16 @@ def compile_image(nvrtc, name, file, defined, target):
     return get("PTX" if ptx else "CUBIN")
 
 
+def for_one_device(file):
+    """Does this file have what 9.0 has and later devices do not (warpgroup.h)?"""
+    return any("MX_CUDA_KERNELS_WARPGROUP_H" in text for text in included(SRC / "cuda/kernels" / file, set()))
+
+
 def wanted(target, targets, file):
     """Is there an image of this file for the target? Text for later devices only where it is another one than that for
     earlier ones, where it asks what a device has."""
+    if for_one_device(file):
+        return target in ("90", EMULATED)
     first = min((t for t in targets if t.startswith("ptx")), key=lambda t: int(t[3:]), default=None)
     asks = any("HAS_WARP_PRODUCTS" in text for text in included(SRC / "cuda/kernels" / file, set()))
     return not target.startswith("ptx") or target == first or asks

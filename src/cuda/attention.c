@@ -66,7 +66,7 @@ static bool describe_attention(const struct run *r, const struct attention_plan 
 /* ---- what blocks do */
 
 struct cut {
-    const char *name;
+    const char *module, *name;
     struct gpu_found *found;
     int threads;
     size_t bytes;
@@ -85,7 +85,7 @@ static struct cut cut_few(struct attention_call *c, enum dtype t)
     c->tiles = c->chunks = 1;
     c->piece = ceil_div(ceil_div(c->keys * c->units, BLOCKS), 32) * 32;
     c->piece = least(greatest(c->piece, LEAST_PIECE), ATTENTION_PIECE);
-    return (struct cut){ names[k], &found[k][t], ATTENTION_FEW_THREADS, 0 };
+    return (struct cut){ "attention", names[k], &found[k][t], ATTENTION_FEW_THREADS, 0 };
 }
 
 /* Tiles of so many rows and columns; keys in pieces where tiles are few. */
@@ -104,7 +104,8 @@ static struct cut cut_numbers(struct attention_call *c, enum dtype t)
     static struct gpu_found found[2][DT_COUNT];
     bool large = t != DT_float64 && c->e > 64;
     cut_tiles(c, t == DT_float64 ? 32 : 64, large ? 128 : 64);
-    return (struct cut){ large ? "attention_tile_128" : "attention_tile_64", &found[large][t], ATTENTION_THREADS, 0 };
+    const char *name = large ? "attention_tile_128" : "attention_tile_64";
+    return (struct cut){ "attention", name, &found[large][t], ATTENTION_THREADS, 0 };
 }
 
 /* Of the smallest of those kernels that hold a head; no name: none does. */
@@ -121,18 +122,30 @@ static struct cut cut_warps(struct attention_call *c, enum dtype t)
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
         if (greatest(c->d, c->e) <= kernels[k].width) {
             cut_tiles(c, 64 * kernels[k].tall, kernels[k].width);
-            return (struct cut){ kernels[k].name, &found[k][t], ATTENTION_WARP_THREADS, kernels[k].bytes };
+            return (struct cut){ "attention", kernels[k].name, &found[k][t], ATTENTION_WARP_THREADS, kernels[k].bytes };
         }
     return (struct cut){ NULL };
+}
+
+static struct cut cut_groups(struct attention_call *c, enum dtype t)
+{
+    static struct gpu_found found[2][DT_COUNT];
+    bool large = greatest(c->d, c->e) > 64;
+    cut_tiles(c, ATTENTION_GROUP_ROWS, large ? 128 : 64);
+    return (struct cut){ "attention_groups", large ? "attention_groups_128" : "attention_groups_64", &found[large][t],
+                         ATTENTION_GROUP_THREADS, ATTENTION_GROUPS_BYTES(large ? 128 : 64) };
 }
 
 static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
 {
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
-    static struct gpu_known warps[DT_COUNT];
+    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
     struct cut cut = { NULL };
-    if (dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t))
+    if (dtype_is_half(t) && c->rows > ATTENTION_GROUP_ROWS / 2 && greatest(c->d, c->e) <= 128 &&
+        gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t))
+        cut = cut_groups(c, t);
+    else if (dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t))
         cut = cut_warps(c, t);
     return cut.name ? cut : cut_numbers(c, t);
 }
@@ -145,7 +158,7 @@ static int launch_attention(const struct run *r, enum dtype t, struct attention_
     const char *op = r->node->op->name;
     struct cut cut = cut_attention(g, c, t);
     c->pieces = c->keys ? ceil_div(c->keys, c->piece) : 1;
-    void *kernel = gpu_find(g, cut.found, "attention", cut.name, t);
+    void *kernel = gpu_find(g, cut.found, cut.module, cut.name, t);
     int64_t rows = c->units * c->rows, blocks = c->units * c->tiles * c->chunks * c->pieces;
     struct buffer *b = NULL;
     int failed = !kernel;

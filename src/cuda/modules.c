@@ -97,7 +97,7 @@ bool gpu_has(struct gpu *g, struct gpu_known *slot, const char *module, const ch
     signed char known = atomic_load_explicit(&slot->on[g->number], memory_order_relaxed);
     if (!known) {
         struct kernel_name n = kernel_name(module, kernel, suffix[t]);
-        void *m = module_of(g, n.module), *f = NULL;
+        void *m = best_image(g, n.module) < 0 ? NULL : module_of(g, n.module), *f = NULL;
         atomic_store(&slot->on[g->number], known = m && !cu.module_function(&f, m, n.kernel) ? 1 : -1);
     }
     return known > 0;

@@ -47,6 +47,7 @@ typedef unsigned long long uint64_t;
 #define __builtin_copysignf copysignf
 #define __builtin_copysign copysign
 #define __builtin_fmaf fmaf
+#define __builtin_fmaxf fmaxf
 #define __builtin_fma fma
 #define __builtin_clzll __clzll
 #include "shared/bits.h"

@@ -29,6 +29,11 @@ FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; 
  * not finite are left out when tiles are multiplied, and come to the rows that see them afterwards. */
 
 FN int is_wild(T v) { return v - v != 0; }
+/* Of two half types: with the exponent's bits all ones, one more is a carry into the sign. */
+#define EXPONENTS_f16 0x7c007c00u
+#define ONES_f16 0x04000400u
+#define EXPONENTS_bf16 0x7f807f80u
+#define ONES_bf16 0x00800080u
 
 /* ---- where things are */
 

@@ -147,11 +147,11 @@ ON_PAIRS(multiply_pair_bf16, "{.reg .b32 c; mov.b32 c, 0x80008000; fma.rn.bf16x2
 ON_THREE_PAIRS(f16)
 ON_THREE_PAIRS(bf16)
 
-/* e^x, some 2^-21 of it away and more for large x, 0 below the normal numbers: for what is rounded to half types. */
-FN float near_exp(float x)
+/* 2^x, 2^-22 of it away, 0 below the normal numbers: for what is rounded to half types. */
+FN float near_exp2(float x)
 {
     float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896340736f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 
@@ -222,7 +222,7 @@ WARP_PRODUCT(bf16)
 FN uint32_t pair_f16(float x, float y) { return f16_from_f32(x) | (uint32_t)f16_from_f32(y) << 16; }
 FN uint32_t pair_bf16(float x, float y) { return bf16_from_f32(x) | (uint32_t)bf16_from_f32(y) << 16; }
 
-FN float near_exp(float x) { return exp_f32(x); }
+FN float near_exp2(float x) { return exp_f32(x * 0.693147180559945309417f); }
 
 FN float f32_as_tf32(float x)
 {
@@ -251,6 +251,12 @@ FN void close_group(void) {}
 #define WAIT_GROUPS(n) ((void)(n))
 
 #endif
+
+#define LOG2_E 1.44269504088896340736f
+/* Of a number and NaN the number. */
+FN float larger(float x, float y) { return __builtin_fmaxf(x, y); }
+/* e^x, some 2^-21 of it away and more for large x. */
+FN float near_exp(float x) { return near_exp2(x * LOG2_E); }
 
 #if !(HAS_WARP_PRODUCTS && defined __CUDACC__)
 #define ON_PAIRS(suffix, name, op)                                                                              \
