@@ -1,9 +1,9 @@
 /* cudnn.c: convolutions by cuDNN.
  *
- * Each is a graph of one operation: a convolution, or its derivative by the input or by the weights.  One whose input is
- * dilated is the derivative by the input of another, which is ours turned round: our result is its input, our input its
- * result, and of its weights the channels are exchanged and the taps count from the other end.  Our own derivatives by
- * the input are made of weights that lie so: they are read where they are.
+ * Each is a graph of one operation: a convolution, or its derivative by the input or by the weights.  One whose input
+ * is dilated is the derivative by the input of another, which is ours turned round: our result is its input, our input
+ * its result, and of its weights the channels are exchanged and the taps count from the other end.  Our own derivatives
+ * by the input are made of weights that lie so: they are read where they are.
  *
  * Which engine does it is asked once for each convolution of a kind, and kept as a plan.  cuDNN takes long to open and
  * to ask, and small convolutions gain nothing: they stay with our kernels, and so does what it does not do, or fails
@@ -23,8 +23,8 @@
 #include "cuda/libraries.h"
 #include "plan/conv.h"
 
-/* Multiply-adds from which on it is used.  Fewer are done by our kernels in some 10 us, which is what asking for a
- * plan's descriptors and queueing through it take.  Tests have less. */
+/* Multiply-adds from which on it is used.  Our kernels do fewer in some 10 us of float32, half types in less, which is
+ * what waiting for any operation takes (docs/cuda.md): there is not enough to gain for opening it.  Tests have less. */
 #ifndef CUDNN_LEAST_WORK
 #define CUDNN_LEAST_WORK (1 << 27)
 #endif

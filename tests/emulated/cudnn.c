@@ -1,7 +1,7 @@
 /* cudnn.c: cuDNN as src/cuda knows it, for the emulated driver, in one file with the other libraries (libraries.c).
  *
  * A descriptor keeps the attributes that it is given, with their types and numbers; what is finished with them checks
- * those that it needs, and that all it is made of is there still.  One loop in double makes all three operations.
+ * those that it needs, and that all it is made of is there still.  One loop makes all three operations.
  * PRETEND in the environment says how it fails: no_handle; no_blas (it is for another CUDA); wrong; dnn_make, dnn_set,
  * dnn_finish, dnn_get, dnn_stream, dnn_execute (once something has been executed, which the trial does; dnn_trial_make
  * and the like: before); no_engines (the heuristic names none, the one for what only has to work does);
@@ -409,35 +409,45 @@ static void put(void *p, int type, int64_t i, double v)
         ((uint16_t *)p)[i] = type == CUDNN_HALF ? f16_from_f32((float)v) : bf16_from_f32((float)v);
 }
 
+/* What is read of two of them, and what is summed up of the third: wider than any type, as the CPU's sums of float64
+ * are made of many short ones. */
+struct sums {
+    const struct operation *of;
+    double *read[PARTS];
+    long double *sum;
+};
+
 /* Of one image, position and tap: where they are in x, w and y, all channels of which meet. */
-static void meet(const struct operation *o, double *const of[PARTS], int64_t x, int64_t w, int64_t y)
+static void meet(const struct sums *s, int64_t x, int64_t w, int64_t y)
 {
+    const struct operation *o = s->of;
     int64_t in = o->of[W].size[1], groups = o->of[X].size[1] / in, out = o->of[W].size[0] / groups;
     for (int64_t g = 0; g < groups; g++)
         for (int64_t k = g * out; k < (g + 1) * out; k++) {
-            double *a = of[X] + x + g * in, *b = of[W] + w + k * o->of[W].step[0], *c = of[Y] + y + k;
+            int64_t a = x + g * in, b = w + k * o->of[W].step[0], c = y + k;
             for (int64_t i = 0; i < in; i++)
                 if (o->which == 0)
-                    *c += a[i] * b[i];
+                    s->sum[c] += s->read[X][a + i] * s->read[W][b + i];
                 else if (o->which == 1)
-                    a[i] += *c * b[i];
+                    s->sum[a + i] += s->read[Y][c] * s->read[W][b + i];
                 else
-                    b[i] += a[i] * *c;
+                    s->sum[b + i] += s->read[X][a + i] * s->read[Y][c];
         }
 }
 
 /* Positions and taps of axis d and those behind it. */
-static void along(const struct operation *o, double *const of[PARTS], int d, int64_t x, int64_t w, int64_t y)
+static void along(const struct sums *s, int d, int64_t x, int64_t w, int64_t y)
 {
+    const struct operation *o = s->of;
     if (d >= o->axes || d >= MOST - 2) {
-        meet(o, of, x, w, y);
+        meet(s, x, w, y);
         return;
     }
     for (int64_t j = 0; j < o->of[Y].size[2 + d]; j++)
         for (int64_t k = 0; k < o->of[W].size[2 + d]; k++) {
             int64_t i = j * o->stride[d] - o->before[d] + k * o->dilation[d];
             if (i >= 0 && i < o->of[X].size[2 + d])
-                along(o, of, d + 1, x + i * o->of[X].step[2 + d], w + k * o->of[W].step[2 + d],
+                along(s, d + 1, x + i * o->of[X].step[2 + d], w + k * o->of[W].step[2 + d],
                       y + j * o->of[Y].step[2 + d]);
         }
 }
@@ -446,16 +456,17 @@ static void compute(const struct operation *o, void *const at[PARTS], bool round
 {
     static const int result[] = { Y, X, W };
     int made = result[o->which];
-    double *of[PARTS];
+    int64_t size = extent(&o->of[made]);
+    struct sums s = { .of = o, .sum = calloc((size_t)size, sizeof(long double)) };
     for (int i = 0; i < PARTS; i++) {
-        int64_t n = extent(&o->of[i]);
-        of[i] = calloc((size_t)n, sizeof(double));
-        for (int64_t k = 0; k < n && i != made; k++) of[i][k] = element(at[i], o->of[i].type, k, rounded);
+        int64_t n = i == made ? 0 : extent(&o->of[i]);
+        s.read[i] = malloc((size_t)n * sizeof(double) + 1);
+        for (int64_t k = 0; k < n; k++) s.read[i][k] = element(at[i], o->of[i].type, k, rounded);
     }
-    for (int64_t n = 0; n < o->of[X].size[0]; n++) along(o, of, 0, n * o->of[X].step[0], 0, n * o->of[Y].step[0]);
-    for (int64_t k = 0; k < extent(&o->of[made]); k++)
-        put(at[made], o->of[made].type, k, of[made][k] + pretends("wrong"));
-    for (int i = 0; i < PARTS; i++) free(of[i]);
+    for (int64_t n = 0; n < o->of[X].size[0]; n++) along(&s, 0, n * o->of[X].step[0], 0, n * o->of[Y].step[0]);
+    for (int64_t k = 0; k < size; k++) put(at[made], o->of[made].type, k, (double)(s.sum[k] + pretends("wrong")));
+    for (int i = 0; i < PARTS; i++) free(s.read[i]);
+    free(s.sum);
 }
 
 int dnn_execute(void *handle, void *plan, void *pack)
