@@ -12,7 +12,7 @@ on_gpu() {
 
 step 'Build with CUDA' build_cuda
 MLX_CUDA_LIBRARIES=0 step 'Operations, beside the CPU' on_gpu gpu tests/python/test_gpu*.py
-step 'Libraries' on_gpu gpu-libraries tests/python/test_gpu_{libraries,kernels,extension,dlpack}.py
+step 'Libraries' on_gpu gpu-libraries tests/python/test_gpu_{libraries,cudnn,kernels,extension,dlpack}.py
 step 'Python tests, the GPU by default' on_gpu gpu-default -m 'not slow' --ignore-glob "tests/python/test_gpu*.py" \
     --ignore tests/python/test_contributing.py --ignore tests/python/test_install.py
 summary

@@ -1,5 +1,10 @@
 """Convolutions on a GPU, beside PyTorch in the same run where it can be imported (channels last, as ours; its choice of
-an algorithm after trying; float32 with all bits)."""
+an algorithm after trying; float32 with all bits): with cuDNN where it is used, and by our kernels alone."""
+
+import json
+import os
+import subprocess
+import sys
 
 import mlx.core as mx
 from beside import begin, ours, theirs, torch
@@ -43,19 +48,25 @@ def on_torch(shape, dtype):
     return torch.randn(shape, device="cuda").to(getattr(torch, dtype))
 
 
-def report(name, dtype, operations, t, theirs_=None):
-    line = f"{name:<44} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+def by_our_kernels():
+    """Seconds of each, in the order of main, by a process that looks for no libraries."""
+    env = os.environ | {"MLX_CUDA_LIBRARIES": "0"}
+    done = subprocess.run([sys.executable, __file__, "--times"], env=env, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def report(name, dtype, operations, t, without, theirs_=None):
+    line = f"{name:<30} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+    if without:
+        line += f"   our kernels {without * 1e3:.3f} ms"
     if torch:
         u = theirs(theirs_)
-        line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
+        line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x{f', our kernels {u / without:.2f}x' if without else ''})"
     print(line, flush=True)
 
 
-def main():
-    begin()
-    if torch:
-        torch.backends.cudnn.benchmark = True
-        torch.backends.cudnn.allow_tf32 = False
+def measure(show):
+    """show(name, dtype, operations, ours, what PyTorch is asked for) for each."""
     for name, (x_shape, w_shape, how) in LAYERS.items():
         for dtype in ("float32", "bfloat16"):
             x, w = (mx.random.normal(s).astype(getattr(mx, dtype)) for s in (x_shape, w_shape))
@@ -64,12 +75,29 @@ def main():
             operations = 2 * y.size * w.size // w.shape[0]
             a, b, c = (on_torch(s, dtype) if torch else None for s in (x_shape, w_shape, y.shape))
             t = ours(lambda x=x, w=w, how=how: mx.conv_general(x, w, **how))
-            report(name, dtype, operations, t, lambda a=a, b=b, how=how: torchs(a, b, **how))
+            show(name, dtype, operations, t, lambda a=a, b=b, how=how: torchs(a, b, **how))
             for by, f, mask in gradients(x, w, y, **how):
                 t = ours(f)
                 g = lambda a=a, b=b, c=c, m=mask, how=how: torchs_gradient(a, b, c, m, **how)  # noqa: E731
-                report(f"    by the {by}", dtype, operations, t, g)
+                show(f"    by the {by}", dtype, operations, t, g)
             del x, y, a, c
+
+
+def main():
+    if "--times" in sys.argv:
+        times = []
+        measure(lambda name, dtype, operations, t, theirs_: times.append(t))
+        print(json.dumps(times))
+        return
+    begin()
+    if torch:
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.allow_tf32 = False
+    library = mx.cuda.libraries()["cudnn"]
+    used = library and library["used_for"]
+    print("cudnn", library["version"] if used else "not used")
+    without = iter(by_our_kernels() if used else [])
+    measure(lambda name, dtype, operations, t, g: report(name, dtype, operations, t, next(without, None), g))
 
 
 main()

@@ -5,6 +5,7 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
+#include "cuda/cudnn.h"
 #include "cuda/gpu.h"
 #include "cuda/kernels/conv.h"
 #include "cuda/kernels/product.h"
@@ -396,6 +397,7 @@ static int run_as_product(const struct run *r, mx x, mx other, bool of_weights)
     return gpu_product(r, &p, of_weights ? (mx[]){ other, x } : (mx[]){ x, other });
 }
 
+/* By a library where there is one that does it: the weights are given to it as they lie. */
 static int run_any(const struct run *r, bool of_weights)
 {
     mx x[2] = { r->x[0], r->x[1] };
@@ -406,14 +408,15 @@ static int run_any(const struct run *r, bool of_weights)
         return 0;
     if (x[0]->size == 0 || x[1]->size == 0)
         return make_zeros(r);
-    mx w = of_weights ? r->y[0] : x[1], y = of_weights ? x[1] : r->y[0];
-    bool product = conv_is_product(r->args, x[0], w, y);
-    int failed = !gpu_all_row_major(r, product && !of_weights ? 1 : 2, x, hold);
+    const mx *w = of_weights ? &r->y[0] : &x[1], *y = of_weights ? &x[1] : &r->y[0];
+    bool product = conv_is_product(r->args, x[0], *w, *y);
+    int failed = !gpu_all_row_major(r, of_weights ? 2 : 1, x, hold);
     if (!failed && product)
         failed = run_as_product(r, x[0], x[1], of_weights);
-    else if (!failed)
-        failed = (is_worth_channels(r, x[0], w, y, of_weights) ? run_with_more_channels : run_windows)(
-            r, x[0], of_weights ? w : x[1], of_weights ? x[1] : y, of_weights);
+    else if (!failed && !gpu_cudnn_conv(r, x[0], *w, *y, of_weights))
+        failed = !gpu_all_row_major(r, 2, x, hold) ||
+                 (is_worth_channels(r, x[0], *w, *y, of_weights) ? run_with_more_channels
+                                                                 : run_windows)(r, x[0], *w, *y, of_weights);
     gpu_drop(2, hold);
     return failed;
 }

@@ -18,6 +18,7 @@
 #include "core/lock.h"
 #include "core/pool.h"
 #include "cuda/blas.h"
+#include "cuda/cudnn.h"
 #include "cuda/solver.h"
 
 enum how { VERSION_RETURNED, VERSION_STORED, VERSION_IN_PARTS };
@@ -177,7 +178,7 @@ void cuda_tell_libraries(void (*add)(void *, const char *, const char *, const c
     for (int i = 0; i < CUDA_LIBRARIES; i++) {
         const struct cuda_library *l = cuda_library((enum cuda_library_name)i);
         bool used = l && rows[i].used_for && (i != CUDA_cublasLt || gpu_blas_works()) &&
-                    (i != CUDA_cusolver || gpu_solver_works());
+                    (i != CUDA_cusolver || gpu_solver_works()) && (i != CUDA_cudnn || gpu_cudnn_works());
         add(ctx, rows[i].name, l ? l->path : NULL, l ? l->version : NULL, used ? rows[i].used_for : NULL);
     }
 }

@@ -82,6 +82,31 @@ def test_gradients_of_large_ones(dtype):
     both_gradients(dtype, (4, 60, 20, 6), (6, 3, 3, 1), groups=6)
 
 
+# Large enough for cuDNN, where it is found.
+LARGE = [
+    ((8, 56, 56, 64), (64, 3, 3, 64), {"padding": 1}),
+    ((16, 112, 113, 3), (64, 7, 7, 3), {"stride": 2, "padding": 3}),
+    ((8, 28, 29, 128), (256, 3, 3, 128), {"stride": 2, "padding": ([0, 1], [1, 0])}),
+    ((8, 28, 28, 256), (256, 3, 3, 64), {"padding": 1, "groups": 4}),
+    ((32, 56, 56, 384), (384, 7, 7, 1), {"padding": 3, "groups": 384}),
+    ((8, 1024, 128), (128, 9, 128), {"padding": 8, "kernel_dilation": 2}),
+    ((2, 16, 17, 18, 64), (64, 3, 3, 3, 64), {"padding": 1}),
+    ((8, 28, 28, 128), (128, 4, 4, 128), {"input_dilation": 2, "padding": 2}),
+    ((4, 14, 14, 256), (128, 3, 3, 128), {"input_dilation": (2, 2), "padding": ([1, 1], [2, 2]), "groups": 2}),
+]
+
+
+@pytest.mark.parametrize("case", LARGE, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_large_ones(dtype, case):
+    """A small image on the emulated device, which is slow."""
+    x, w, how = case
+    if mx.device_info(mx.gpu)["device_name"] == "emulated":
+        x = (1, *(4 for _ in x[1:-1]), x[-1])
+    both(dtype, x, w, **how)
+    both_gradients(dtype, x, w, **how)
+
+
 @pytest.mark.parametrize("channels", [3, 8])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_many_tiles(dtype, channels):

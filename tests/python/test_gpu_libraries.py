@@ -60,6 +60,7 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
     used = {name: facts["used_for"] for name, facts in found.items()}
     assert used == dict.fromkeys(NAMES) | {
         "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
+        "cudnn": "convolutions",
         "cusolver": "singular values and eigenvalues of large matrices",
         "nvrtc": "kernels given as text",
     }
