@@ -18,6 +18,7 @@
 #include "core/lock.h"
 #include "core/pool.h"
 #include "cuda/blas.h"
+#include "cuda/cufft.h"
 #include "cuda/solver.h"
 
 enum how { VERSION_RETURNED, VERSION_STORED, VERSION_IN_PARTS };
@@ -172,12 +173,22 @@ const struct cuda_library *cuda_library(enum cuda_library_name which)
     return l->handle ? l : NULL;
 }
 
+/* Some are tried before they are used. */
+static bool works(enum cuda_library_name which)
+{
+    switch (which) {
+    case CUDA_cublasLt: return gpu_blas_works();
+    case CUDA_cufft: return gpu_cufft_works();
+    case CUDA_cusolver: return gpu_solver_works();
+    default: return true;
+    }
+}
+
 void cuda_tell_libraries(void (*add)(void *, const char *, const char *, const char *, const char *), void *ctx)
 {
     for (int i = 0; i < CUDA_LIBRARIES; i++) {
         const struct cuda_library *l = cuda_library((enum cuda_library_name)i);
-        bool used = l && rows[i].used_for && (i != CUDA_cublasLt || gpu_blas_works()) &&
-                    (i != CUDA_cusolver || gpu_solver_works());
+        bool used = l && rows[i].used_for && works((enum cuda_library_name)i);
         add(ctx, rows[i].name, l ? l->path : NULL, l ? l->version : NULL, used ? rows[i].used_for : NULL);
     }
 }

@@ -393,3 +393,21 @@ KERNEL(cu_fourier_fold, struct fourier_fold_call)
     z w = z_times(((const z *)a.coarse)[k >> a.fine_bits], ((const z *)a.fine)[k & ((1 << a.fine_bits) - 1)]);
     ((z *)a.y)[at] = z_from(fourier_fold(complex_of(u), complex_of(v), complex_of(w)));
 }
+
+KERNEL(cu_fourier_scale, struct fourier_scale_call)
+{
+    int64_t first = (int64_t)blockIdx.x * (FOURIER_SCALED * FOURIER_TABLE_THREADS) + threadIdx.x;
+    z v[FOURIER_SCALED];
+    UNROLLED
+    for (int e = 0; e < FOURIER_SCALED; e++) {
+        uint32_t i = first + e * FOURIER_TABLE_THREADS < a.count ? (uint32_t)(first + e * FOURIER_TABLE_THREADS) : 0;
+        uint32_t row = a.ends ? i / a.length : 0, k = i - row * a.length;
+        v[e] = by(((const z *)a.x)[a.ends ? row * a.row + k * a.step : i], a.scale);
+        if (a.ends && (k == 0 || k == a.last))
+            v[e].im = 0;
+    }
+    UNROLLED
+    for (int e = 0; e < FOURIER_SCALED; e++)
+        if (first + e * FOURIER_TABLE_THREADS < a.count)
+            ((z *)a.y)[first + e * FOURIER_TABLE_THREADS] = v[e];
+}

@@ -68,4 +68,16 @@ struct fourier_fold_call {
     int32_t fine_bits;
 };
 
+/* y[i] = x[i] times a number, of rows of `length`; those of x are anywhere, those of y follow each other.  Ends: what
+ * stands for real numbers, the first of a row and number `last`, becomes real. */
+enum { FOURIER_SCALED = 4 }; /* by a thread */
+struct fourier_scale_call {
+    void *y;
+    const void *x;
+    int64_t row, step, count; /* of all */
+    uint32_t length, last;
+    int32_t ends;
+    float scale;
+};
+
 #endif
