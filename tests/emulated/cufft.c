@@ -1,6 +1,6 @@
 /* cufft.c: cuFFT as src/cuda knows it, in double, by the sums that define the transform, of the prime factors of a
- * length one after the other.  PRETEND in the environment says how it fails: no_handle, wrong_transform, or the name of one
- * of its functions, which gives an error for plans that come after those of the trial. */
+ * length one after the other.  PRETEND in the environment says how it fails: no_handle, wrong_transform, or the name of
+ * one of its functions, which gives an error for plans that come after those of the trial. */
 #include <math.h>
 #include <stdint.h>
 

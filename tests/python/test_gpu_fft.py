@@ -115,8 +115,9 @@ def test_many_rows_share_tables():
         close(on_gpu(mx.fft.fft, x), np.fft.fft(x.astype(np.complex128)))
 
 
-def test_results_repeat():
-    x = random(7, 1000)
+@pytest.mark.parametrize("rows", [7, 300])
+def test_results_repeat(rows):
+    x = random(rows, 1000)
     first = on_gpu(mx.fft.fft, x)
     assert all(np.array_equal(first, on_gpu(mx.fft.fft, x)) for _ in range(3))
 
