@@ -102,6 +102,20 @@ static int two_tables(const struct run *r, struct two_tables *t, int64_t n)
 
 /* ---- launches */
 
+/* Rows that are one piece, whose numbers are read, or written, as they are. */
+static bool is_flat(const struct fourier_side *s, const struct fourier_call *c, int64_t n)
+{
+    bool flat = n > 1 && s->how == FOURIER_COMPLEX && !s->factor && !s->limited && s->step == 1 && s->number_step == 1;
+    int64_t next = n;
+    for (int d = FOURIER_DIMS - 1; d >= 0; d--) {
+        if (c->shape[d] == 1)
+            continue;
+        flat = flat && s->stride[d] == next && s->number[d] == 0;
+        next *= c->shape[d];
+    }
+    return flat;
+}
+
 /* What follows of rows of n elements: is a thread's next row nearer than its next element, are there numbers beyond the
  * limit? */
 static void set_row(struct fourier_side *s, const struct fourier_call *c, int64_t n)
@@ -114,6 +128,7 @@ static void set_row(struct fourier_side *s, const struct fourier_call *c, int64_
     }
     s->across = c->rows > 1 && (nearest < 0 ? -nearest : nearest) < (next < 0 ? -next : next);
     s->limited = last >= s->limit;
+    s->flat = is_flat(s, c, n);
 }
 
 static size_t shared_bytes(const struct run *r) { return gpu_of(r)->major < 8 ? 64 << 10 : FOURIER_BYTES; }
@@ -149,6 +164,8 @@ static int launch_rows(const struct run *r, struct fourier_call *c)
         return 1;
     set_row(&c->in, c, c->n);
     set_row(&c->out, c, c->out.how == FOURIER_FOLDED ? c->n + 1 : c->n);
+    c->out.flat = c->out.flat && !c->coarse;
+    c->per_row = c->n > 1 ? (uint32_t)((((uint64_t)1 << 32) + (uint64_t)c->n - 1) / (uint64_t)c->n) : 0;
     /* Rows of a block: enough to be read together where they are neighbours, or for a block of some size. */
     int threads = power ? FOURIER_POWER_THREADS : FOURIER_THREADS;
     c->pitch = (c->n + c->n / 16) | 1;
