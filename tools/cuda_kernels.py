@@ -132,6 +132,7 @@ def main():
     given.out = given.out.resolve()
     given.out.mkdir(parents=True, exist_ok=True)
     targets = given.targets.split(",")
+    files = {n: file for n, file, _ in modules()}
     asked = [(n, file, d, t) for t in targets for n, file, d in modules() if wanted(t, targets, file)]
     with ProcessPoolExecutor(given.jobs) as pool:
         images = list(pool.map(make, *zip(*[(nvrtc, given.out, *a) for a in asked])))
@@ -142,7 +143,8 @@ def main():
     lines += ["", "const struct gpu_image gpu_images[] = {"]
     for i, (name, target, _, size, packed) in enumerate(images):
         ptx = target.startswith("ptx")
-        lines.append(f'    {{ "{name}", {target.removeprefix("ptx")}, {int(ptx)}, mx_image_{i}, {packed}, {size} }},')
+        number = 90 if target == EMULATED and for_one_device(files[name]) else target.removeprefix("ptx")
+        lines.append(f'    {{ "{name}", {number}, {int(ptx)}, mx_image_{i}, {packed}, {size} }},')
     lines += ["};", f"const int gpu_n_images = {len(images)};", ""]
     text, path = "\n".join(lines), given.out / "cuda_images.c"
     if not path.exists() or path.read_text() != text:

@@ -19,6 +19,7 @@
 #include "core/pool.h"
 #include "cuda/blas.h"
 #include "cuda/cudnn.h"
+#include "cuda/cufft.h"
 #include "cuda/solver.h"
 
 enum how { VERSION_RETURNED, VERSION_STORED, VERSION_IN_PARTS };
@@ -173,12 +174,23 @@ const struct cuda_library *cuda_library(enum cuda_library_name which)
     return l->handle ? l : NULL;
 }
 
+/* Some are tried before they are used. */
+static bool works(enum cuda_library_name which)
+{
+    switch (which) {
+    case CUDA_cublasLt: return gpu_blas_works();
+    case CUDA_cudnn: return gpu_cudnn_works();
+    case CUDA_cufft: return gpu_cufft_works();
+    case CUDA_cusolver: return gpu_solver_works();
+    default: return true;
+    }
+}
+
 void cuda_tell_libraries(void (*add)(void *, const char *, const char *, const char *, const char *), void *ctx)
 {
     for (int i = 0; i < CUDA_LIBRARIES; i++) {
         const struct cuda_library *l = cuda_library((enum cuda_library_name)i);
-        bool used = l && rows[i].used_for && (i != CUDA_cublasLt || gpu_blas_works()) &&
-                    (i != CUDA_cusolver || gpu_solver_works()) && (i != CUDA_cudnn || gpu_cudnn_works());
+        bool used = l && rows[i].used_for && works((enum cuda_library_name)i);
         add(ctx, rows[i].name, l ? l->path : NULL, l ? l->version : NULL, used ? rows[i].used_for : NULL);
     }
 }

@@ -43,10 +43,17 @@ int device_name(char *name, int size, int device)
     return SUCCESS;
 }
 /* A device that has every instruction that kernels use. */
+/* Of the compute capability; 9 unless the environment says. */
+static int major_version(void)
+{
+    const char *text = getenv("EMULATED_MAJOR");
+    return text ? atoi(text) : 9;
+}
+
 int device_attribute(int *value, int attribute, int device)
 {
     (void)device;
-    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : 4;
+    *value = attribute == 75 ? major_version() : attribute == 76 ? 0 : 4;
     return SUCCESS;
 }
 int device_memory(size_t *bytes, int device) { return *bytes = MEMORY, (void)device, SUCCESS; }
@@ -310,9 +317,23 @@ int function_set(void *function, int attribute, int value)
     return SUCCESS;
 }
 
+/* Kernels for devices of 9.0 alone have what those have, others what every device since 8.6 has. */
+static unsigned most_shared(void *function)
+{
+    static const char *const names[] = { "cu_attention_groups_64_f16", "cu_attention_groups_64_bf16",
+                                         "cu_attention_groups_128_f16", "cu_attention_groups_128_bf16" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        emulated_fn *f = emulated_find(names[i]);
+        if (f && !memcmp(&f, &function, sizeof f))
+            return 227u << 10;
+    }
+    return 99u << 10;
+}
+
 static bool may_share(void *function, unsigned bytes)
 {
-    return bytes <= SHARED_UNASKED || (set_last.function == function && bytes <= set_last.bytes && bytes <= 99u << 10);
+    return bytes <= SHARED_UNASKED ||
+           (set_last.function == function && bytes <= set_last.bytes && bytes <= most_shared(function));
 }
 
 int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

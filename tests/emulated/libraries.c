@@ -1,21 +1,17 @@
 /* libraries.c: NVIDIA's libraries as src/cuda knows them, in one file, for the emulated driver: the versions that they
- * tell, products of matrices by cuBLASLt, and what cuSOLVER does, by LAPACK.  PRETEND in the environment says how it
- * fails: no_handle, wrong (results), no_algorithm, unsupported, fails (products, and matrices, of more than the trial's
- * size), no_eig (cuSOLVER is an older one), slow (matrices of more than the trial's size do not converge). */
-#include <dlfcn.h>
-#include <stdbool.h>
+ * tell, products of matrices by cuBLASLt, and what cuSOLVER does, by LAPACK; cuFFT is in cufft.c.  PRETEND in the
+ * environment says how it fails: no_handle, wrong (results), no_algorithm, unsupported, fails (products, and matrices,
+ * of more than the trial's size), no_eig (cuSOLVER is an older one), slow (matrices of more than the trial's size do
+ * not converge). */
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/dtype.h"
+#include "emulated/pretended.h"
 #include "shared/scalar.h"
 
 #include "cuda/cublaslt.h"
 #include "cuda/cusolver.h"
 
-#define EXPORTED __attribute__((visibility("default")))
 #define LT(name, symbol, args) EXPORTED int name args __asm__(symbol);
 #include "cuda/cublaslt.def"
 #define SOLVER(name, symbol, args) EXPORTED int solver_##name args __asm__(symbol);
@@ -53,20 +49,6 @@ struct preference {
     uint32_t reductions, alignment[4];
 };
 static const size_t WORKSPACE = 1 << 16;
-
-static bool pretends(const char *what)
-{
-    const char *asked = getenv("PRETEND");
-    return asked && !strcmp(asked, what);
-}
-
-static void expect(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "emulated cuBLASLt: expected %s\n", what);
-    abort();
-}
 
 int create(void **handle)
 {
@@ -173,16 +155,6 @@ static double element(const void *p, int type, int64_t i, bool tf32)
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
-}
-
-/* The driver makes copies of pinned memory late. */
-static void await_copies(void *stream)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*wait)(void *) = driver ? (int (*)(void *))dlsym(driver, "cuStreamSynchronize") : NULL;
-    expect(wait && !wait(stream), "the driver");
-    if (driver)
-        dlclose(driver);
 }
 
 int matmul(void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout,

@@ -50,6 +50,12 @@ def test_every_length(n):
     check_all(random(5, n))
 
 
+@pytest.mark.parametrize("n", [2, 8, 63, 64, 999, 1000, 1009, 1024])
+def test_many_rows(n):
+    """As many as a library takes over where it is found."""
+    check_all(random(2**18 // n + 1, n))
+
+
 @pytest.mark.parametrize(
     "shape", [(3, 8, 5), (2, 256, 3), (1, 100, 17), (2, 1024, 9), (40, 30, 2), (2, 17, 6)], ids=str
 )
@@ -109,8 +115,9 @@ def test_many_rows_share_tables():
         close(on_gpu(mx.fft.fft, x), np.fft.fft(x.astype(np.complex128)))
 
 
-def test_results_repeat():
-    x = random(7, 1000)
+@pytest.mark.parametrize("rows", [7, 300])
+def test_results_repeat(rows):
+    x = random(rows, 1000)
     first = on_gpu(mx.fft.fft, x)
     assert all(np.array_equal(first, on_gpu(mx.fft.fft, x)) for _ in range(3))
 

@@ -1,6 +1,6 @@
 """NVIDIA's libraries beside the driver: where they are looked for, products of matrices by cuBLASLt, singular values
-and eigenvalues by cuSOLVER; skipped where there is no GPU. On the emulated driver a library of the tests stands for all
-of them (tests/emulated/libraries.c)."""
+and eigenvalues by cuSOLVER, Fourier transforms by cuFFT; skipped where there is no GPU. On the emulated driver a
+library of the tests stands for all of them (tests/emulated/libraries.c, cufft.c)."""
 
 import json
 import os
@@ -61,6 +61,7 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
     assert used == dict.fromkeys(NAMES) | {
         "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
         "cudnn": "convolutions",
+        "cufft": "Fourier transforms of rows",
         "cusolver": "singular values and eigenvalues of large matrices",
         "nvrtc": "kernels given as text",
     }
@@ -367,10 +368,169 @@ print(json.dumps([[np.isnan(np.array(v)[i]).all().item() for i in range(3)] for 
     assert results == [[False, True, False]] * 8
 
 
-def test_all_products():
-    """The tests of our kernels, with the library that is found."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_gpu_products.py"]
-    here = {"LD_LIBRARY_PATH": str(BESIDE), "MLX_CUDA_LIBRARIES": str(FOLDER)}
+# Transforms, each as text, and how many of complex numbers, of real ones and back to real ones cuFFT makes.
+TRANSFORMS = {
+    "fft.fft(c(257, 1024))": (1, 0, 0),
+    "fft.fft(c(255, 1024))": (0, 0, 0),  # few
+    "fft.fft(c(32773, 8))": (1, 0, 0),
+    "fft.fft(c(4100, 64))": (1, 0, 0),
+    "fft.fft(c(2, 131, 1009))": (1, 0, 0),
+    "fft.fft(c(2**18 + 6))": (1, 0, 0),
+    "fft.fft(c(2**18, 1))": (0, 0, 0),
+    "fft.fft(c(0, 1024))": (0, 0, 0),
+    "fft.ifft(c(257, 1024))": (0, 0, 0),  # scaled
+    "fft.ifft(c(257, 1024), norm='forward')": (1, 0, 0),
+    "fft.fft(c(257, 1024), norm='ortho')": (0, 0, 0),
+    "fft.ifft(c(32773, 8))": (1, 0, 0),
+    "fft.ifft(c(300, 1000), norm='ortho')": (1, 0, 0),
+    "fft.ifft(c(2**18))": (1, 0, 0),
+    "fft.fft(c(257, 1025)[:, 1:])": (1, 0, 0),
+    "fft.fft(c(514, 1024)[::2])": (1, 0, 0),
+    "fft.fft(c(257, 2048)[:, ::2])": (0, 0, 0),
+    "fft.fft(c(257, 1024)[::-1])": (0, 0, 0),
+    "fft.fft(c(3, 90, 1024)[:, 1:])": (1, 0, 0),  # a copy is made
+    "fft.fft(c(1024, 257).T)": (0, 0, 0),
+    "fft.fft(np.broadcast_to(c(1024), (257, 1024)))": (0, 0, 0),
+    "fft.fft(c(1024, 257), axis=0)": (0, 0, 0),
+    "fft.fft2(c(2, 512, 512))": (1, 0, 0),
+    "fft.ifft2(c(512, 600))": (1, 0, 0),
+    "fft.rfft(f(257, 1024))": (0, 1, 0),
+    "fft.rfft(f(263, 999))": (0, 1, 0),
+    "fft.rfft(f(300, 1000), norm='ortho')": (0, 1, 0),
+    "fft.rfft(f(257, 1025)[:, 1:])": (0, 0, 0),  # not where a complex number may be
+    "fft.rfft(f(257, 1026)[:, 2:])": (0, 1, 0),
+    "fft.rfft2(f(2, 300, 500))": (0, 1, 0),
+    "fft.irfft(c(520, 513))": (0, 0, 0),
+    "fft.irfft(c(600, 501))": (0, 0, 1),
+    "fft.irfft(c(600, 501), n=999)": (0, 0, 1),
+    "fft.irfft(c(600, 501), norm='forward')": (0, 0, 1),
+    "fft.irfft(c(600, 1002)[:, ::2])": (0, 0, 1),
+    "fft.irfft(c(501, 600).T)": (0, 0, 1),
+    "fft.irfft(c(33000, 5))": (0, 0, 1),
+    "fft.irfft2(c(2, 300, 251))": (0, 0, 1),
+}
+TRANSFORMED = """
+import ctypes, json, threading
+import mlx.core as mx
+import numpy as np
+
+kind = np.array
+def f(*shape):
+    return kind(np.random.default_rng(0).normal(size=shape).astype(np.float32))
+def c(*shape):
+    rng = np.random.default_rng(0)
+    return kind((rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64))
+def count():
+    return [*(ctypes.c_int * 4).in_dll(ctypes.CDLL(FILE), "emulated_transforms")] if FILE else [0] * 4
+def evaluated(text, device):
+    global kind
+    if device is None:
+        kind = lambda x: x.astype(np.complex128 if x.dtype == np.complex64 else np.float64)
+        return eval(text, {**globals(), "fft": np.fft})
+    kind = mx.array
+    with mx.stream(device):
+        y = eval(text.replace("np.broadcast_to", "mx.broadcast_to"), {**globals(), "fft": mx.fft})
+        mx.eval(y)
+    return np.array(y)
+def error(y, want):
+    if y.shape != want.shape or y.dtype != (np.complex64 if np.iscomplexobj(want) else np.float32):
+        return 1e9
+    return float(np.sqrt(np.mean(np.abs(y - want) ** 2) / np.mean(np.abs(want) ** 2)) / 2.0**-23) if want.size else 0
+def made(text):
+    before = count()
+    e = error(evaluated(text, mx.gpu), evaluated(text, None))
+    return e, [b - a for a, b in zip(before, count())]
+"""
+
+
+@pytest.fixture
+def cufft(tmp_path):
+    (tmp_path / "libcufft.so.11").symlink_to(FOLDER / FILE)
+    return tmp_path
+
+
+def transformed(code, folder, **around):
+    begin = f"FILE = {str(folder / 'libcufft.so.11')!r}\n{TRANSFORMED}\n"
+    return run(begin + code, MLX_CUDA_LIBRARIES=str(folder), MLX_FALLBACK="error", **around)
+
+
+def all_made(texts):
+    return f"print(json.dumps([made(t) for t in {[*texts]!r}]))"
+
+
+@pretended
+def test_which_transforms_it_makes(cufft):
+    results, said = transformed(all_made(TRANSFORMS), cufft)
+    assert not said
+    first = 1  # the trial
+    for text, (error, n) in zip(TRANSFORMS, results):
+        assert (text, [k - first for k in n[:3]]) == (text, [*TRANSFORMS[text]])
+        assert error < 4, text
+        first = 0
+
+
+CALLS = ["Create", "SetAutoAllocation", "MakePlanMany64", "SetStream", "SetWorkArea", "ExecC2C", "ExecR2C", "ExecC2R"]
+
+
+@pretended
+@pytest.mark.parametrize("call", CALLS)
+def test_what_cufft_gives_an_error_for_our_kernels_do(cufft, call):
+    texts = ["fft.ifft(c(300, 1000))", "fft.rfft(f(263, 999))", "fft.irfft(c(600, 501))"]
+    results, said = transformed(all_made(texts * 2), cufft, PRETEND=f"cufft{call}", MLX_LOG="libraries")
+    assert max(error for error, _ in results) < 4
+    fails = [call[:4] != "Exec" or call == exec for exec in ("ExecC2C", "ExecR2C", "ExecC2R")]
+    rows = ["300 rows of 1000", "263 rows of 999", "600 rows of 1000"]
+    error = "CUFFT_EXEC_FAILED" if call[:4] == "Exec" else "CUFFT_INTERNAL_ERROR"
+    assert said.splitlines() == ["mlx: cufft is used on GPU 0"] + [
+        f"mlx: cufft gave {error} on GPU 0 for {row}" for row, failed in zip(rows, fails) if failed
+    ]
+    for i in range(3):
+        assert sum(n[i] for _, n in results) == 1 + 2 * (not fails[i])  # and a trial
+    assert sum(n[3] for _, n in results) == fails.count(False)  # plans that fail are closed
+
+
+@pretended
+@pytest.mark.parametrize("how", ["no_handle", "wrong_transform"])
+def test_cufft_is_tried_first(cufft, how):
+    results, said = transformed(all_made(["fft.fft(c(300, 1000))"]), cufft, PRETEND=how, MLX_LOG="libraries")
+    why = {"no_handle": "CUFFT_INTERNAL_ERROR", "wrong_transform": "a wrong transform"}[how]
+    assert said.strip() == f"mlx: cufft is not used on GPU 0, where it gave {why}"
+    assert results[0][0] < 4 and results[0][1] == [how != "no_handle", 0, 0, 0]
+    found, _ = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(cufft), PRETEND=how)
+    assert found["cufft"]["version"] == "11.3.3" and found["cufft"]["used_for"] is None
+
+
+@pretended
+def test_plans_are_bounded(cufft):
+    texts = [f"fft.fft(c({2**18 // n + 1}, {n}))" for n in range(100, 140)]
+    results, _ = transformed(all_made(texts + texts[-3:]), cufft)
+    assert max(error for error, _ in results) < 4
+    assert sum(n[3] for _, n in results) == 32 and [n[3] for _, n in results[-3:]] == [0] * 3
+
+
+@pretended
+def test_threads_have_plans_of_their_own(cufft):
+    code = """
+text = "fft.ifft(c(300, 1000))"
+x, want, errors = mx.array(c(300, 1000)), evaluated(text, None), []
+def work():
+    with mx.stream(mx.new_stream(mx.gpu)):
+        for _ in range(3):
+            errors.append(error(np.array(mx.fft.ifft(x)), want))
+threads = [threading.Thread(target=work) for _ in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(json.dumps([errors, count()[0]]))
+"""
+    (errors, n), _ = transformed(code, cufft)
+    assert len(errors) == 12 and max(errors) < 4 and n == 1 + 12
+
+
+@pytest.mark.parametrize("name", ["products", "fft"])
+def test_all_that_our_kernels_do(name, cufft):
+    """Their tests, with the library that is found."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"test_gpu_{name}.py"]
+    here = {"LD_LIBRARY_PATH": str(BESIDE), "MLX_CUDA_LIBRARIES": f"{FOLDER}:{cufft}"}
     env = os.environ | (here if EMULATED else {})
     done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -306,13 +306,59 @@ FN struct place place_on(const struct fourier_call *a, const struct fourier_side
     return place_in(a, s, row < l.at_once ? from + row : a->width, t % l.lanes, l.lanes);
 }
 
+/* Flat sides: all threads of the block go through its elements as they follow each other. */
+FN int flat_count(const struct fourier_call *a)
+{
+    int64_t left = a->rows - (int64_t)blockIdx.x * a->width;
+    return (int)(left < a->width ? left : a->width) * a->n;
+}
+FN int flat_at(const struct fourier_call *a, int i)
+{
+    int row = (int)((uint64_t)i * a->per_row >> 32);
+    return row * a->pitch + padded(i - row * a->n);
+}
+#define FLAT(s) ((z *)(s).at + (int64_t)blockIdx.x * a->width * a->n)
+FN void fetch_flat(const struct fourier_call *a, z *rows)
+{
+    enum { FOUR = 4 };
+    const z *x = FLAT(a->in);
+    int count = flat_count(a), apart = (int)blockDim.x;
+    for (int first = (int)threadIdx.x; first < count; first += FOUR * apart) {
+        z v[FOUR];
+        UNROLLED
+        for (int e = 0; e < FOUR; e++) v[e] = x[first + e * apart < count ? first + e * apart : first];
+        UNROLLED
+        for (int e = 0; e < FOUR; e++)
+            if (first + e * apart < count)
+                rows[flat_at(a, first + e * apart)] = a->in.before ? swapped(v[e]) : v[e];
+    }
+}
+FN void put_flat(const struct fourier_call *a, const z *rows)
+{
+    enum { FOUR = 4 };
+    z *y = FLAT(a->out);
+    int count = flat_count(a), apart = (int)blockDim.x, swaps = a->out.before != a->out.after;
+    for (int first = (int)threadIdx.x; first < count; first += FOUR * apart) {
+        UNROLLED
+        for (int e = 0; e < FOUR; e++) {
+            int i = first + e * apart < count ? first + e * apart : first;
+            z v = by(rows[flat_at(a, i)], a->scale);
+            if (first + e * apart < count)
+                y[i] = swaps ? swapped(v) : v;
+        }
+    }
+}
+#undef FLAT
+
 /* Rows of other lengths. */
 BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 2)
 {
     SHARED_BYTES(bytes, FOURIER_BYTES);
     enum { FOUR = 4 };
     struct lines l = lines_of(&a, &a.in);
-    for (int from = 0; from < a.width; from += l.at_once) {
+    if (a.in.flat)
+        fetch_flat(&a, (z *)bytes);
+    for (int from = 0; from < a.width && !a.in.flat; from += l.at_once) {
         struct place p = place_on(&a, &a.in, l, from);
         z *row = (z *)bytes + p.row * a.pitch;
         for (int first = p.me; first < a.n && p.row < a.width; first += FOUR * p.team) {
@@ -341,6 +387,10 @@ BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 2)
         }
     }
     BARRIER();
+    if (a.out.flat) {
+        put_flat(&a, (const z *)bytes);
+        return;
+    }
     l = lines_of(&a, &a.out);
     for (int from = 0; from < a.width; from += l.at_once) {
         struct place p = place_on(&a, &a.out, l, from);
@@ -392,4 +442,22 @@ KERNEL(cu_fourier_fold, struct fourier_fold_call)
     z u = x[(k < m ? k : 0) * a.inner], v = x[(k ? m - k : 0) * a.inner];
     z w = z_times(((const z *)a.coarse)[k >> a.fine_bits], ((const z *)a.fine)[k & ((1 << a.fine_bits) - 1)]);
     ((z *)a.y)[at] = z_from(fourier_fold(complex_of(u), complex_of(v), complex_of(w)));
+}
+
+KERNEL(cu_fourier_scale, struct fourier_scale_call)
+{
+    int64_t first = (int64_t)blockIdx.x * (FOURIER_SCALED * FOURIER_TABLE_THREADS) + threadIdx.x;
+    z v[FOURIER_SCALED];
+    UNROLLED
+    for (int e = 0; e < FOURIER_SCALED; e++) {
+        uint32_t i = first + e * FOURIER_TABLE_THREADS < a.count ? (uint32_t)(first + e * FOURIER_TABLE_THREADS) : 0;
+        uint32_t row = a.ends ? i / a.length : 0, k = i - row * a.length;
+        v[e] = by(((const z *)a.x)[a.ends ? row * a.row + k * a.step : i], a.scale);
+        if (a.ends && (k == 0 || k == a.last))
+            v[e].im = 0;
+    }
+    UNROLLED
+    for (int e = 0; e < FOURIER_SCALED; e++)
+        if (first + e * FOURIER_TABLE_THREADS < a.count)
+            ((z *)a.y)[first + e * FOURIER_TABLE_THREADS] = v[e];
 }

@@ -29,6 +29,7 @@ struct fourier_side {
     int64_t length;  /* of the sequence, which HALF and UNFOLDED need */
     int32_t how;
     int32_t across;        /* threads of neighbouring rows are neighbours */
+    int32_t flat;          /* a block's rows are one piece of memory, with nothing to be done to their numbers */
     int32_t before, after; /* the parts of the number are swapped before the factor, or behind it */
 };
 
@@ -43,6 +44,7 @@ struct fourier_call {
     int64_t rows;
     uint32_t shape[FOURIER_DIMS];  /* the last is the fastest */
     int32_t n, team, width, pitch; /* threads of a row, rows of a block, elements from row to row */
+    uint32_t per_row;              /* (i per_row) >> 32 is i / n, of the elements of a block */
     int32_t lanes;                 /* threads that read or write a row together */
     int32_t stages;
     int32_t radix[FOURIER_LEVELS], start[FOURIER_LEVELS]; /* where a stage's factors begin */
@@ -66,6 +68,18 @@ struct fourier_fold_call {
     const void *x, *coarse, *fine;
     int64_t outer, half, inner;
     int32_t fine_bits;
+};
+
+/* y[i] = x[i] times a number, of rows of `length`; those of x are anywhere, those of y follow each other.  Ends: what
+ * stands for real numbers, the first of a row and number `last`, becomes real. */
+enum { FOURIER_SCALED = 4 }; /* by a thread */
+struct fourier_scale_call {
+    void *y;
+    const void *x;
+    int64_t row, step, count; /* of all */
+    uint32_t length, last;
+    int32_t ends;
+    float scale;
 };
 
 #endif
