@@ -46,7 +46,7 @@ int device_name(char *name, int size, int device)
 /* Of the compute capability; 9 unless the environment says. */
 static int major_version(void)
 {
-    const char *text = getenv("EMULATED_MAJOR");
+    const char *text = getenv("PRETEND_MAJOR");
     return text ? atoi(text) : 9;
 }
 

@@ -6,19 +6,14 @@
  * dnn_finish, dnn_get, dnn_stream, dnn_execute (once something has been executed, which the trial does; dnn_trial_make
  * and the like: before); no_engines (the heuristic names none, the one for what only has to work does);
  * no_engines_at_all. */
-#include <dlfcn.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/dtype.h"
 #include "shared/scalar.h"
 
 #include "cuda/cudnn.h"
+#include "emulated/pretended.h"
 
-#define EXPORTED __attribute__((visibility("default")))
 #define DNN(returned, name, symbol, args) EXPORTED returned dnn_##name args __asm__(symbol);
 #include "cuda/cudnn.def"
 
@@ -53,20 +48,6 @@ struct descriptor {
 static int handle_of_all;
 static void *stream_of_all;
 static bool executed;
-
-static void expect(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "emulated cuDNN: expected %s\n", what);
-    abort();
-}
-
-static bool pretends(const char *what)
-{
-    const char *asked = getenv("PRETEND");
-    return asked && !strcmp(asked, what);
-}
 
 static bool fails(const char *call)
 {
@@ -364,16 +345,6 @@ int dnn_get(void *descriptor, int what, int type, int64_t n, int64_t *found, voi
 }
 
 /* ---- execution */
-
-/* The driver makes copies of pinned memory late. */
-static void await_copies(void *stream)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*wait)(void *) = driver ? (int (*)(void *))dlsym(driver, "cuStreamSynchronize") : NULL;
-    expect(wait && !wait(stream), "the driver");
-    if (driver)
-        dlclose(driver);
-}
 
 static int64_t extent(const struct tensor *t)
 {

@@ -16,9 +16,21 @@ EMULATED = HERE.parents[1] / "build" / "release" / "tests" / "emulated"
 @pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
 @pytest.mark.parametrize("name", sorted(p.name for p in HERE.glob("test_gpu_*.py") if p != Path(__file__)))
 def test_on_the_emulated_driver(name):
+    passes(name)
+
+
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
+@pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
+def test_attention_of_earlier_devices():
+    """By warps, where there are no products of four warps together."""
+    passes("test_gpu_attention.py", "-k", "float16", PRETEND_MAJOR="8")
+
+
+def passes(*arguments, **variables):
     env = {**os.environ, "LD_LIBRARY_PATH": str(EMULATED), "MLX_CPU": "base"}  # no fused multiply-add either
+    env |= variables
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", name],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
         cwd=HERE,
         env=env,
         capture_output=True,
