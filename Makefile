@@ -7,6 +7,7 @@
 #   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
 #   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the Python tests on the GPU
 #   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
+#   make soak       random programs on the GPU and the CPU for SECONDS (600), their results compared; SEED=n
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      print the figures of merit beside NumPy and JAX; PEERS=all: PyTorch and llama.cpp too
 #   make bench-gpu  with an NVIDIA GPU: beside PyTorch where it is installed, and the bandwidth of a copy
@@ -22,7 +23,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full test-bare test-gpu fuzz demo bench bench-gpu accuracy docs install lint format clean
+.PHONY: help setup build test test-full test-bare test-gpu fuzz soak demo bench bench-gpu accuracy docs install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -48,9 +49,11 @@ test-bare:
 test-gpu: setup
 	@tools/test-gpu.sh
 
-SECONDS ?= 60
 fuzz: setup
-	@tools/fuzz.sh $(SECONDS)
+	@tools/fuzz.sh $(or $(SECONDS),60)
+
+soak: setup
+	@tools/soak.sh $(or $(SECONDS),600) $(SEED)
 
 demo: build
 	@tools/demo.sh

@@ -95,6 +95,7 @@ RETURNS = {
     "dict[str, Any]": "inspect_function",
     "bytes": "__bytes__",
     "str": "__format__",
+    "str | None": "set_checks",
     "tuple[Any, ...]": "__getstate__ __reduce__",
     "Any": "__dlpack__ __array__ while_loop cond import_function",
     "Self": "to_device",

@@ -541,20 +541,20 @@ static void context_dealloc(PyObject *o)
     plain_dealloc(o);
 }
 
-/* Makes a stream and its device the defaults; *device and *stream get those before, as new
- * references. */
+/* Makes a stream and its device the defaults of this thread; *device and *stream get those before, as new
+ * references, None for a device that was that of all threads. */
 static int enter_stream(mlx_stream s, PyObject **device, PyObject **stream)
 {
-    mlx_device d = mlx_device_new(), old = mlx_device_new();
+    mlx_device d = mlx_device_new(), old = { NULL };
     mlx_stream former = { NULL };
-    int failed = mlx_stream_get_device(&d, s) || mlx_get_default_device(&old) || mlx_get_default_stream(&former, d) ||
-                 mlx_set_default_device(d) || mlx_set_default_stream(s);
+    int failed = mlx_stream_get_device(&d, s) || mlx_get_thread_device(&old) || mlx_get_default_stream(&former, d) ||
+                 mlx_set_thread_device(d) || mlx_set_default_stream(s);
     mlx_device_free(d);
     if (failed) {
         mlx_device_free(old);
         return raise_last();
     }
-    *device = device_give(old);
+    *device = old.ctx ? device_give(old) : Py_NewRef(Py_None);
     *stream = stream_object(former);
     return *device && *stream ? 0 : -1;
 }
@@ -579,10 +579,12 @@ static PyObject *stream_context_exit(PyObject *o, PyObject *args)
     struct context *self = (struct context *)o;
     if (!self->device)
         Py_RETURN_NONE;
-    struct device_object *before = (struct device_object *)self->device;
-    mlx_device d = mlx_device_new_type(before->type, before->index);
-    int failed =
-        !d.ctx || mlx_set_default_stream(((struct stream_object *)self->stream)->it) || mlx_set_default_device(d);
+    struct device_object *before = self->device == Py_None ? NULL : (struct device_object *)self->device;
+    mlx_device d = { NULL };
+    if (before)
+        d = mlx_device_new_type(before->type, before->index);
+    int failed = (before && !d.ctx) || mlx_set_default_stream(((struct stream_object *)self->stream)->it) ||
+                 mlx_set_thread_device(d);
     mlx_device_free(d);
     Py_CLEAR(self->device);
     Py_CLEAR(self->stream);

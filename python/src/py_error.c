@@ -91,6 +91,20 @@ PyObject *fn_set_index_errors(struct py_call *c)
     return mlx_set_index_errors(&was, BOOL(0)) ? (raise_last(), NULL) : PyBool_FromLong(was);
 }
 
+PyObject *fn_set_checks(struct py_call *c)
+{
+    static const char *const words[] = { [MLX_CHECK_NOTHING] = NULL, [MLX_CHECK_NAN] = "nan", [MLX_CHECK_INF] = "inf" };
+    mlx_checks checks = MLX_CHECK_NOTHING, was = MLX_CHECK_NOTHING;
+    if (GIVEN(0)) {
+        checks = !strcmp(TEXT(0), "nan") ? MLX_CHECK_NAN : MLX_CHECK_INF;
+        if (strcmp(TEXT(0), words[checks]) != 0)
+            return PyErr_Format(exc_value, "[set_checks] expected 'nan', 'inf' or None, got '%s'", TEXT(0));
+    }
+    if (mlx_set_checks(&was, checks))
+        return raise_last(), NULL;
+    return words[was] ? PyUnicode_FromString(words[was]) : Py_NewRef(Py_None);
+}
+
 static PyObject *error_class(mlx_error_kind kind)
 {
     switch (kind) {

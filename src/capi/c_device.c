@@ -93,6 +93,20 @@ int mlx_device_get_type(mlx_device_type *type, mlx_device dev)
 
 int mlx_get_default_device(mlx_device *dev) { return capi_publish_device(dev, default_device()); }
 
+int mlx_get_thread_device(mlx_device *res)
+{
+    struct device d;
+    if (!capi_out(res))
+        return capi_report();
+    if (thread_device(&d))
+        return capi_publish_device(res, d);
+    mlx_device_free(*res);
+    res->ctx = NULL;
+    return 0;
+}
+
+int mlx_set_thread_device(const mlx_device dev) { return set_thread_device(dev.ctx) ? capi_report() : 0; }
+
 int mlx_set_default_device(mlx_device dev)
 {
     struct device d;

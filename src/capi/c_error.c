@@ -12,6 +12,9 @@
 #include "core/buffer.h"
 #include "core/lock.h"
 #include "core/outside.h"
+#include "run/check.h"
+
+_Static_assert((int)MLX_CHECK_NAN == CHECK_NAN && (int)MLX_CHECK_INF == CHECK_INF, "checks are one list");
 
 struct handler {
     atomic_int refs;
@@ -113,6 +116,18 @@ int mlx_set_index_errors(bool *res, bool errors)
     if (!capi_out(res))
         return capi_report();
     *res = outside_set_fails(errors);
+    return 0;
+}
+
+int mlx_set_checks(mlx_checks *res, mlx_checks checks)
+{
+    if (!capi_out(res))
+        return capi_report();
+    if ((unsigned)checks > MLX_CHECK_INF) {
+        mx_fail("[set_checks] expected checks from 0 to %d, got %d", MLX_CHECK_INF, (int)checks);
+        return capi_report();
+    }
+    *res = (mlx_checks)checks_set((enum checks)checks);
     return 0;
 }
 

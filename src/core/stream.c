@@ -56,8 +56,21 @@ static enum device_type first_choice(void)
     return (asked && !strcmp(asked, "gpu")) || device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
 }
 
+static _Thread_local struct {
+    bool is;
+    struct device it;
+} own;
+
+bool thread_device(struct device *d)
+{
+    *d = own.it;
+    return own.is;
+}
+
 struct device default_device(void)
 {
+    if (own.is)
+        return own.it;
     int t = atomic_load_explicit(&default_type, memory_order_relaxed);
     if (t < 0) {
         int first = (int)first_choice();
@@ -82,8 +95,22 @@ int set_default_device(struct device d)
     d = meant(d);
     if (!device_exists(d))
         return 1;
+    if (own.is) {
+        own.it = d;
+        return 0;
+    }
     atomic_store(&default_index, d.index);
     atomic_store(&default_type, (int)d.type);
+    return 0;
+}
+
+int set_thread_device(const struct device *d)
+{
+    if (d && !device_exists(meant(*d)))
+        return 1;
+    own.is = d != NULL;
+    if (d)
+        own.it = meant(*d);
     return 0;
 }
 

@@ -86,9 +86,13 @@ void devices_register(const struct device_class *c);
 const struct device_class *devices_of(enum device_type t); /* NULL: none */
 
 int device_count(enum device_type t);
+/* That of all threads, but for those that have one of their own; setting it changes that where there is one. */
 struct device default_device(void);
 int set_default_device(struct device d);
-const char *device_text(struct device d); /* "Device(cpu, 0)" */
+/* The calling thread's own.  False: it has none. */
+bool thread_device(struct device *d);
+int set_thread_device(const struct device *d); /* NULL: none any more */
+const char *device_text(struct device d);      /* "Device(cpu, 0)" */
 
 /* Streams and their queues live until the process ends: handles are copied as numbers, and arrays that are yet to be
  * computed, events and keys of compiled functions hold addresses of streams without counting them.  So one that nobody

@@ -19,6 +19,7 @@ enum {
     CUSOLVER_C_64F = 5,
     CUSOLVER_LOWER = 0, /* triangles */
     CUSOLVER_UPPER = 1,
+    CUSOLVER_REPEATABLE = 1, /* a mode: the same bits each time */
 };
 
 /* Status: its name and number. */

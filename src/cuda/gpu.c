@@ -13,6 +13,7 @@
 #include "core/pool.h"
 #include "core/shape.h"
 #include "cuda/libraries.h"
+#include "cuda/nvtx.h"
 
 static struct gpu gpus[MAX_GPUS];
 
@@ -345,7 +346,18 @@ static int gpu_run_entry(struct stream *s, struct entry *e)
     if (!gpu_use(s->device.index))
         return 1;
     struct run r = run_of(s, e);
-    return gpu_runner(e->node)(&r);
+    int named = nvtx_begin(1, &e), failed = gpu_runner(e->node)(&r);
+    if (named)
+        nvtx_end();
+    return failed;
+}
+
+static int run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
+{
+    int named = nvtx_begin(n, m), failed = gpu_run_fused(s, n, m, wanted);
+    if (named)
+        nvtx_end();
+    return failed;
 }
 
 uint64_t gpu_address(const struct run *r, mx x)
@@ -425,7 +437,7 @@ const struct backend cuda_backend = {
     .run_now = queue_run_now,
     .supports = supports,
     .run = gpu_run_entry,
-    .run_fused = gpu_run_fused,
+    .run_fused = run_fused,
     .fuses_small = true,
     .begins = gpu_draws,
     .end = end_batch,

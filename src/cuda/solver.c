@@ -183,6 +183,8 @@ bool solver_works(enum solver_kind kind, int gpu)
             s->opened = true;
             s->status = solver.create(&s->handle);
             s->status = s->status ? s->status : solver.params_create(&s->params);
+            if (!s->status && solver.set_repeatable)
+                s->status = solver.set_repeatable(s->handle, CUSOLVER_REPEATABLE);
         }
         const char *why = s->status ? status_text(s->status) : try_kind(s, kind), *log = getenv("MLX_LOG");
         s->works[kind] = !why;

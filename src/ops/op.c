@@ -5,6 +5,8 @@
 
 #include "core/buffer.h"
 #include "core/shape.h"
+#include "ops/reduce.h"
+#include "ops/scan.h"
 
 const struct op *const op_table[OP_COUNT] = {
 #define UNARY(name, ...) [OP_##name] = &op_##name,
@@ -12,6 +14,15 @@ const struct op *const op_table[OP_COUNT] = {
 #define OTHER(name, ...) [OP_##name] = &op_##name,
 #include "ops/ops.def"
 };
+
+const char *op_called(const struct node *n)
+{
+    switch (n->op->id) {
+    case OP_reduce: return fold_name((enum fold)((const struct reduce_args *)n->args)->fold);
+    case OP_scan: return scan_fold_name((enum scan_fold)((const struct scan_args *)n->args)->fold);
+    default: return n->op->name;
+    }
+}
 
 void no_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {

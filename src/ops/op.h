@@ -25,6 +25,8 @@ void no_jvp(const struct call *c, const mx t[], mx dy[]);
 #define OTHER(name, ...) extern const struct op op_##name;
 #include "ops/ops.def"
 extern const struct op *const op_table[OP_COUNT];
+/* What programs call what the node does, where that says more than its operation: "cumsum". */
+const char *op_called(const struct node *n);
 
 /* The type an op computes in when given t; fails as [op] and gives t where it takes no such type. */
 enum dtype op_compute_dtype(const struct op *op, enum dtype t);

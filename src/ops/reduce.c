@@ -17,7 +17,7 @@ static const struct field reduce_args_fields[] = {
     ENUM(reduce_args, fold, FOLD_ANY), FIELD(reduce_args, axes), ENUM(reduce_args, dtype, DT_COUNT - 1), { 0 }
 };
 
-static const char *fold_name(enum fold f) { return (const char *[]){ "sum", "prod", "min", "max", "all", "any" }[f]; }
+const char *fold_name(enum fold f) { return (const char *[]){ "sum", "prod", "min", "max", "all", "any" }[f]; }
 
 static int to_int(struct ints v, int *out)
 {

@@ -11,6 +11,8 @@ struct reduce_args {
     unsigned dtype;   /* of the result */
 };
 
+const char *fold_name(enum fold f); /* "sum" */
+
 struct arg_reduce_args {
     unsigned fold; /* enum arg_fold */
     int axis;

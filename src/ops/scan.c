@@ -21,7 +21,7 @@ static const struct field recurrence_args_fields[] = { FIELD(recurrence_args, ax
                                                        FIELD(recurrence_args, reverse),
                                                        { 0 } };
 
-static const char *scan_fold_name(enum scan_fold f)
+const char *scan_fold_name(enum scan_fold f)
 {
     return (const char *[]){ "cumsum", "cumprod", "cummin", "cummax", "logcumsumexp" }[f];
 }

@@ -11,6 +11,8 @@ struct scan_args {
     bool reverse;
 };
 
+const char *scan_fold_name(enum scan_fold f); /* "cumsum" */
+
 struct recurrence_args {
     int axis;
     bool reverse;

@@ -21,6 +21,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
+#include "run/check.h"
 #include "run/control.h"
 #include "run/fuse.h"
 #include "run/queue.h"
@@ -488,6 +489,14 @@ static int note_queued(struct stream *s, int n, struct entry *const m[], int fai
     return failed;
 }
 
+/* Its operands, which are to be looked at, are not written over. */
+static enum outcome run_checked(struct stream *s, struct entry *e)
+{
+    struct entry kept = *e;
+    kept.keep = true;
+    return note_queued(s, 1, &e, backend_of(s)->run(s, &kept)) || check_results(s, e) ? FAILED : RAN;
+}
+
 static enum outcome run_entry_on(struct stream *s, struct entry *e)
 {
     struct node *n = e->node;
@@ -505,6 +514,8 @@ static enum outcome run_entry_on(struct stream *s, struct entry *e)
     for (int i = 0; i < n->nin; i++)
         if (bring(n->in[i]->buf, s))
             return FAILED;
+    if (checks_now() != CHECK_NOTHING)
+        return run_checked(s, e);
     return note_queued(s, 1, &e, backend_of(s)->run(s, e)) ? FAILED : RAN;
 }
 

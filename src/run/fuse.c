@@ -16,6 +16,7 @@
 
 #include "core/buffer.h"
 #include "ops/op.h"
+#include "run/check.h"
 #include "transform/compile.h"
 
 static atomic_int enabled = -1; /* not asked yet */
@@ -28,7 +29,7 @@ bool mx_fuse_enabled(void)
         on = !(s && !strcmp(s, "0"));
         atomic_store(&enabled, on);
     }
-    return on && compile_mode() != COMPILE_NO_FUSE;
+    return on && compile_mode() != COMPILE_NO_FUSE && checks_now() == CHECK_NOTHING;
 }
 
 void mx_fuse_enable(bool on) { atomic_store(&enabled, on); }

@@ -10,7 +10,8 @@
 #include "run/backend.h"
 #include "transform/walk.h"
 
-/* On unless the environment says MLX_FUSE=0 or compiling is set to leave fusing out. */
+/* On unless the environment says MLX_FUSE=0, compiling is set to leave fusing out, or results are looked at one by one
+ * (run/check.h). */
 bool mx_fuse_enabled(void);
 void mx_fuse_enable(bool on);
 

@@ -215,6 +215,7 @@ int emulated_solved[3];
 
 enum { ROOM = 1 << 12 };
 static void *solver_stream;
+static int repeatable;
 
 static bool is_small(int64_t n) { return n <= 2; }
 
@@ -234,6 +235,7 @@ static int begun(void *handle, void *params, int64_t n, const void *room, size_t
 {
     expect(handle == emulated_solved && params == emulated_products && room && bytes == ROOM && info,
            "what was made, and the workspace asked for");
+    expect(repeatable, "the mode that gives the same bits each time");
     await_copies(solver_stream);
     return !is_small(n) && pretends("fails") ? CUSOLVER_STATUS_EXECUTION_FAILED : 0;
 }
@@ -245,6 +247,11 @@ int solver_create(void **handle)
 int solver_set_stream(void *handle, void *stream)
 {
     return solver_stream = stream, handle && stream ? 0 : CUSOLVER_STATUS_INVALID_VALUE;
+}
+int solver_set_repeatable(void *handle, int mode)
+{
+    repeatable = mode == CUSOLVER_REPEATABLE;
+    return handle ? 0 : CUSOLVER_STATUS_INVALID_VALUE;
 }
 int solver_params_create(void **params) { return *params = emulated_products, 0; }
 

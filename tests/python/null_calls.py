@@ -61,6 +61,7 @@ OPTIONAL_IN = {
     "mlx_fast_rms_norm_double": {"weight"},
     "mlx_random_normal_broadcast": {"loc", "scale"},
     "mlx_custom_function": {"fun_vjp", "fun_jvp", "fun_vmap"},
+    "mlx_set_thread_device": {"dev"},
 }
 # Values that go further than those of their types.
 SAMPLES = {

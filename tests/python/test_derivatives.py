@@ -90,8 +90,8 @@ UNJUDGED = {
         device_info disable_compile einsum_path enable_compile eval get_active_memory get_array_buffer_size
         get_cache_memory get_memory_limit get_peak_memory get_printoptions is_available isdtype issubdtype new_stream
         new_thread_local_stream new_thread_unsafe_stream printoptions reset_peak_memory result_type save save_gguf
-        save_safetensors savez savez_compressed set_cache_limit set_default_device set_default_stream set_index_errors
-        set_memory_limit set_printoptions set_wired_limit stream synchronize"""),
+        save_safetensors savez savez_compressed set_cache_limit set_checks set_default_device set_default_stream
+        set_index_errors set_memory_limit set_printoptions set_wired_limit stream synchronize"""),
     "the rules are those of a user's text": words(
         "fast.cpu_kernel fast.cuda_kernel fast.metal_kernel fast.precompiled_cuda_kernel"
     ),

@@ -95,7 +95,7 @@ fft.rfftfreq get_active_memory get_array_buffer_size get_cache_memory get_memory
 get_printoptions import_function inspect_function is_available isdtype issubdtype load new_stream
 new_thread_local_stream new_thread_unsafe_stream printoptions random.key random.seed reset_peak_memory result_type
 save save_gguf save_safetensors set_cache_limit set_default_device set_default_stream set_memory_limit set_printoptions
-set_index_errors set_wired_limit stream synchronize
+set_checks set_index_errors set_wired_limit stream synchronize
 """
 SHAPES = re.compile(r"[Ss]hape|dimension|[Vv]ector|matri|of one|``\(")
 DTYPES = re.compile(r"dtype|float|integer|complex|bool|int32|uint8|real numbers|[Nn]umbers")

@@ -1,5 +1,7 @@
 """Programs on a GPU, each beside the same on the CPU; skipped where there is none (`make test-gpu` runs them)."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
@@ -156,3 +158,40 @@ def test_memory_comes_back():
 def test_facts():
     facts = mx.device_info(mx.gpu)
     assert facts["memory_size"] > 0 and facts["device_name"]
+
+
+def test_a_block_of_a_thread_is_its_own():
+    """What `with mx.stream` says in one thread others do not hear, in whatever order they enter and leave."""
+    first, second = (ThreadPoolExecutor(1) for _ in range(2))
+    cpu, gpu, before = mx.Device(mx.cpu), mx.Device(mx.gpu), mx.default_device()
+
+    def devices():
+        return [f(mx.default_device) for f in (call_first, call_second, lambda f: f())]
+
+    def call_first(f, *x):
+        return first.submit(f, *x).result()
+
+    def call_second(f, *x):
+        return second.submit(f, *x).result()
+
+    one, two = mx.stream(mx.cpu), mx.stream(mx.gpu)
+    call_first(one.__enter__)
+    assert devices() == [cpu, before, before]
+    call_second(two.__enter__)
+    assert devices() == [cpu, gpu, before]
+    try:
+        mx.set_default_device(mx.cpu)
+        call_second(mx.set_default_device, mx.cpu)  # within its block
+        assert devices() == [cpu, cpu, cpu]
+        call_first(one.__exit__)
+        mx.set_default_device(mx.gpu)
+        assert devices() == [gpu, cpu, gpu]
+        call_second(two.__exit__)
+        assert devices() == [gpu, gpu, gpu]
+    finally:
+        mx.set_default_device(before)
+    with mx.stream(mx.cpu):
+        with mx.stream(mx.gpu):
+            assert mx.default_device() == gpu
+        assert mx.default_device() == cpu
+    assert devices() == [before] * 3

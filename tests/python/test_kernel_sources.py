@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-KERNELS = Path(__file__).parents[2] / "src" / "cpu" / "kernels"
+SOURCES = Path(__file__).parents[2] / "src"
+KERNELS = SOURCES / "cpu" / "kernels"
 LOOSE = re.compile(r"^ *typedef [\w ]+? (?:K\((\w+)\)|(\w+)) __attribute__\(\(vector_size\([^;]*\baligned\(", re.M)
 
 
@@ -20,3 +21,23 @@ def test_vectors_of_no_alignment_are_in_memory_alone():
     assert {name: v for name, v in found.items() if v} == {}
     text = "typedef T K(vec) __attribute__((vector_size(64), aligned(4)));\n K(vec) a = *(const K(vec) *)p;"
     assert list(variables_of_loose_types(text)) == ["K(vec) a = *(const K(vec) *)p;"]
+
+
+ATOMIC = re.compile(r"\b(?:(?:ATOMIC|atomic)\w*\(|(?:atom|red)\.)[^;\n]*")
+ADDS_ONE = re.compile(r"ATOMIC_ADD\([^;\n]+, 1u\)")  # whole numbers, whose sum is the same in any order
+
+
+def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
+    """What docs/cuda.md says of the same bits each time: atomic operations count, and find the least of integers."""
+    folder = SOURCES / "cuda" / "kernels"
+    found = {}
+    for file in sorted(folder.iterdir()):
+        for m in ATOMIC.finditer(re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)):
+            if not ADDS_ONE.match(m[0]):
+                found.setdefault(file.name, []).append(m[0])
+    definitions = found.pop("gpu.h")
+    assert [d.split("(")[0] for d in definitions] == ["ATOMIC_MIN", "ATOMIC_ADD"] * 2
+    assert list(found) == ["note.h"] and len(found["note.h"]) == 1
+    assert "uint64_t first[" in (folder / "note.h").read_text()
+    for text in ["atomicAdd(p, x)", "ATOMIC_ADD(sum, x)", 'asm("red.global.add.f32 [%0], %1;"']:
+        assert ATOMIC.search(text) and not ADDS_ONE.match(ATOMIC.search(text)[0])

@@ -346,6 +346,7 @@ set_memory_limit    | -1
 set_cache_limit     | -1
 set_wired_limit     | -1
 set_printoptions    | -2
+set_checks          | "NaN"
 printoptions        | -2
 vjp                 | lambda x: x, [X], [V]
 vjp                 | lambda x: x, [X], []

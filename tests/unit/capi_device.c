@@ -54,6 +54,25 @@ static void devices(void **state)
     OK(mlx_device_free(none));
 }
 
+static void of_a_thread(void **state)
+{
+    (void)state;
+    mlx_device cpu = mlx_device_new_type(MLX_CPU, 0), gpu = mlx_device_new_type(MLX_GPU, 0), own = mlx_device_new();
+    OK(mlx_get_thread_device(&own));
+    assert_null(own.ctx);
+    OK(mlx_set_thread_device(cpu));
+    OK(mlx_get_thread_device(&own));
+    assert_true(mlx_device_equal(own, cpu));
+    OK(mlx_set_default_device(cpu));
+    FAILS(mlx_set_thread_device(gpu), "there is no Device(gpu, 0)");
+    OK(mlx_set_thread_device((mlx_device){ NULL }));
+    OK(mlx_get_thread_device(&own));
+    assert_null(own.ctx);
+    FAILS(mlx_get_thread_device(NULL), "place for the result");
+    mlx_device_free(cpu);
+    mlx_device_free(gpu);
+}
+
 static void facts(void **state)
 {
     (void)state;
@@ -229,10 +248,8 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),
-        cmocka_unit_test(facts),
-        cmocka_unit_test(streams),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(devices), cmocka_unit_test(of_a_thread), cmocka_unit_test(facts),
+        cmocka_unit_test(streams), cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests_name("C API: devices", tests, start_listening, all_gone);
 }

@@ -484,6 +484,29 @@ static void who_is_asked_may_let_go(void **state)
     mlx_stream_free(s);
 }
 
+static void checks(void **state)
+{
+    (void)state;
+    mlx_checks was = MLX_CHECK_INF;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_array x = mlx_array_new_float(-1), y = mlx_array_new();
+    OK(mlx_set_checks(&was, MLX_CHECK_NAN));
+    assert_int_equal(was, MLX_CHECK_NOTHING);
+    OK(mlx_sqrt(&y, x, s));
+    assert_int_equal(mlx_array_eval(y), 1);
+    expect_heard(1, "[sqrt] made 1 NaN of 1 element from finite operands: output float32 ()");
+    assert_int_equal(mlx_set_checks(&was, (mlx_checks)3), 1);
+    expect_heard(1, "[set_checks] expected checks from 0 to 2, got 3");
+    assert_int_equal(mlx_set_checks(NULL, MLX_CHECK_INF), 1);
+    expect_heard(1, "place for the result");
+    OK(mlx_set_checks(&was, MLX_CHECK_NOTHING));
+    assert_int_equal(was, MLX_CHECK_NAN);
+    OK(mlx_array_eval(y));
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_stream_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +517,7 @@ int main(void)
         cmocka_unit_test(threads),
         cmocka_unit_test(absent_devices),
         cmocka_unit_test(warnings),
+        cmocka_unit_test(checks),
         cmocka_unit_test(failures_survive_what_lets_go),
         cmocka_unit_test(asking_does_not_evaluate),
         cmocka_unit_test(who_is_asked_may_take_itself_off),

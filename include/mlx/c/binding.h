@@ -11,6 +11,7 @@
 
 #include "mlx/c/api.h"
 #include "mlx/c/array.h"
+#include "mlx/c/device.h"
 #include "mlx/c/fft.h"
 #include "mlx/c/io_types.h"
 #include "mlx/c/map.h"
@@ -46,6 +47,11 @@ MLX_API mlx_error_kind mlx_last_error(const char **message);
 /* Is it about the arguments of a call, whose message a language may begin with its own name for the
  * function?  Else it is about computing something, or about memory. */
 MLX_API bool mlx_last_error_of_call(void);
+
+/* The default device of the calling thread alone, which other threads do not see: for languages in which a block of a
+ * program has one.  An empty handle stands for none; while there is one, mlx_set_default_device changes it. */
+MLX_API int mlx_get_thread_device(mlx_device *res);
+MLX_API int mlx_set_thread_device(const mlx_device dev);
 
 /* The next index out of range is warned about again: for languages in which a warning may end as an error. */
 MLX_API void mlx_index_warn_again(void);

@@ -31,6 +31,19 @@ MLX_API void mlx_set_warning_handler(mlx_error_handler_func handler, void *data,
  * waits for results; after a call of this function there may be another one. */
 MLX_API int mlx_set_index_errors(bool *res, bool errors);
 
+/* What is an error in the results of operations. */
+typedef enum mlx_checks_ {
+    MLX_CHECK_NOTHING, /* no number is */
+    MLX_CHECK_NAN,     /* NaN made of operands that have none */
+    MLX_CHECK_INF,     /* that, and infinities made of finite operands */
+} mlx_checks;
+
+/* Has the results of every operation looked at when they are computed, on a GPU too, for the evaluation to fail and
+ * name the first operation that made what `checks` says; `res` becomes what was so before.  At first it is what the
+ * environment variable MLX_CHECK says: "nan" or "inf".  For debugging: operations run one by one meanwhile, and a GPU
+ * is waited for after each. */
+MLX_API int mlx_set_checks(mlx_checks *res, mlx_checks checks);
+
 /* Reports an error of the caller's own, such as one found inside a closure: a format as for printf
  * and its arguments.  The message ends with the place in the source. */
 #define mlx_error(...) _mlx_error(__FILE__, __LINE__, __VA_ARGS__)
