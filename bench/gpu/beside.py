@@ -54,10 +54,12 @@ def bandwidth():
 
 
 def compare(name, dtype, f, g, moved, limit):
-    """Prints the line of f, ours, and g, PyTorch's (if it is there); moved: bytes that must be read and written."""
+    """Prints the line of f, ours, and g, PyTorch's (if both are there); moved: bytes that must be read and written."""
     t = ours(f)
     line = f"{name:<30} {dtype:<9} ours {t * 1e3:.3f} ms"
-    if torch:
+    if torch and g:
         u = theirs(g)
-        line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)   {moved / t / limit:.2f} of the copy's bandwidth"
+        line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
+    if limit:
+        line += f"   {moved / t / limit:.2f} of the copy's bandwidth"
     print(line, flush=True)
