@@ -88,6 +88,18 @@ static struct cut cut_few(struct attention_call *c, enum dtype t)
     return (struct cut){ "attention", names[k], &found[k][t], ATTENTION_FEW_THREADS, 0 };
 }
 
+/* The same on the units that multiply matrices, of heads of up to 128 elements. */
+static struct cut cut_split(struct attention_call *c, enum dtype t)
+{
+    static struct gpu_found found[2][DT_COUNT];
+    enum { BLOCKS = 768 };
+    bool large = greatest(c->d, c->e) > 64;
+    c->tiles = c->chunks = 1;
+    c->piece = ceil_div(ceil_div(c->keys * c->units, BLOCKS), ATTENTION_SPLIT_KEYS) * ATTENTION_SPLIT_KEYS;
+    return (struct cut){ "attention", large ? "attention_split_128" : "attention_split_64", &found[large][t],
+                         ATTENTION_WARP_THREADS, ATTENTION_SPLIT_BYTES(large ? 128 : 64) };
+}
+
 /* Tiles of so many rows and columns; keys in pieces where tiles are few. */
 static void cut_tiles(struct attention_call *c, int rows, int64_t columns)
 {
@@ -138,14 +150,18 @@ static struct cut cut_groups(struct attention_call *c, enum dtype t)
 
 static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
 {
-    if (c->rows <= ATTENTION_FEW && c->keys)
-        return cut_few(c, t);
     static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
     struct cut cut = { NULL };
-    if (dtype_is_half(t) && c->rows > ATTENTION_GROUP_ROWS / 2 && greatest(c->d, c->e) <= 128 &&
+    bool units = dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t);
+    bool small = greatest(c->d, c->e) <= 128;
+    if (units && small && c->rows <= ATTENTION_SPLIT && c->keys)
+        return cut_split(c, t);
+    if (c->rows <= ATTENTION_FEW && c->keys)
+        return cut_few(c, t);
+    if (units && small && c->rows > ATTENTION_GROUP_ROWS / 2 &&
         gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t))
         cut = cut_groups(c, t);
-    else if (dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t))
+    else if (units)
         cut = cut_warps(c, t);
     return cut.name ? cut : cut_numbers(c, t);
 }

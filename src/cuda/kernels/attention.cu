@@ -78,6 +78,19 @@ FN_APART union lanes some_lanes(const S *x, int n)
 #include "cuda/kernels/attention_tile.inc"
 
 #if defined HALF && HAS_WARP_PRODUCTS
+#define TALL 1
+#define FETCHED ATTENTION_SPLIT_KEYS
+#define KEYS (FETCHED / 4)
+#define WIDTH 64
+#define N(name) name##_split_64
+#include "cuda/kernels/attention_split.inc"
+#define WIDTH 128
+#define N(name) name##_split_128
+#include "cuda/kernels/attention_split.inc"
+#undef TALL
+#undef FETCHED
+#undef KEYS
+
 #define WIDTH 64
 #define TALL 2
 #define KEYS 64
