@@ -186,11 +186,6 @@ FN_APART union lanes some_lanes(const S *x, int n)
 #include "cuda/kernels/attention_tile.inc"
 
 #if defined HALF && HAS_WARP_PRODUCTS
-/* Of two elements. */
-#define EXPONENTS_f16 0x7c007c00u
-#define ONES_f16 0x04000400u
-#define EXPONENTS_bf16 0x7f807f80u
-#define ONES_bf16 0x00800080u
 #define WIDTH 64
 #define TALL 2
 #define KEYS 64

@@ -30,6 +30,12 @@ FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; 
 
 FN int is_wild(T v) { return v - v != 0; }
 
+/* Of two elements of half types: the exponent of what is not finite is all ones, and one more a carry into the sign. */
+#define EXPONENTS_f16 0x7c007c00u
+#define ONES_f16 0x04000400u
+#define EXPONENTS_bf16 0x7f807f80u
+#define ONES_bf16 0x00800080u
+
 /* ---- where things are */
 
 /* Quotients and remainders of what is below 2^32, as rows, heads and blocks are: those of 64 bits are long. */
@@ -42,6 +48,12 @@ FN int64_t batch_place(const struct attention_call *a, const int64_t *stride, in
     ROLLED
     for (int d = a->ndim; d-- > 0; b = over(b, a->shape[d])) at += rest_of(b, a->shape[d]) * stride[d];
     return at;
+}
+
+/* Where an operand of a unit begins that has `each` heads for one of keys. */
+FN int64_t place_of_unit(const struct attention_call *a, const struct attention_operand *o, int64_t unit, int64_t each)
+{
+    return batch_place(a, o->batch, over(unit, a->kv)) + rest_of(unit, a->kv) * each * o->head;
 }
 
 /* What a block works on: rows from `row` on of a unit, columns of V from `column` on, keys from `from` to `end`. */
