@@ -244,7 +244,7 @@ static struct slopes warps_to(int to, const struct attention_call *c, enum dtype
     static const struct slopes to_queries[] = { ATTENTION_TO_QUERIES(X) };
 #undef X
 #define X(w, tall, step)                                                                   \
-    { "attention_warps_to_keys_" #w,         NULL, 64 * (tall), w, ATTENTION_WARP_THREADS, \
+    { "attention_warps_to_keys_" #w,         NULL, 32 * (tall), w, ATTENTION_WARP_THREADS, \
       ATTENTION_TO_KEYS_BYTES(w, tall, step) },
     static const struct slopes to_keys[] = { ATTENTION_TO_KEYS(X) };
 #undef X

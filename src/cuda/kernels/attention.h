@@ -22,19 +22,20 @@ enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
  * begin in different banks. */
 #define ATTENTION_WARPS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 2)
 
-/* The same kernels of the derivative: for heads of up to so many elements, rows of 16 for each of four warps, of the
- * others at a time. */
+/* The same kernels of the derivative: for heads of up to so many elements, rows of 16 for each of four warps, or for
+ * each two of them, of the others at a time. */
 #define ATTENTION_TO_QUERIES(X) \
     X(64, 2, 32)                \
     X(96, 2, 32)                \
     X(128, 2, 32)
 #define ATTENTION_TO_KEYS(X) \
-    X(64, 2, 32)             \
-    X(96, 1, 32)             \
-    X(128, 1, 32)
-/* Q, the cotangents and a step of keys and values; keys, values and two steps of the others. */
+    X(64, 2, 64)             \
+    X(96, 2, 32)             \
+    X(128, 2, 32)
+/* Q, the cotangents and a step of keys and values; keys, values, two steps of the others, and weights of float32. */
 #define ATTENTION_TO_QUERIES_BYTES(width, tall, step) ((128 * (tall) + 2 * (step)) * ((width) + 8) * 2)
-#define ATTENTION_TO_KEYS_BYTES(width, tall, step) ((128 * (tall) + 4 * (step)) * ((width) + 8) * 2)
+#define ATTENTION_TO_KEYS_BYTES(width, tall, step) \
+    ((64 * (tall) + 4 * (step)) * ((width) + 8) * 2 + 32 * (tall) * (step)*4)
 
 /* Where rows are: from head to head, from row to row, and along the batch, in elements. */
 struct attention_operand {

@@ -70,11 +70,15 @@ FN_APART void spoil_left_out(const struct attention_call *c, int rows, int width
     }
 }
 
-/* Are there keys of so many from `key` on that some of a tile of rows see and others do not? */
+/* Are there keys of so many from `key` on that some of n rows from query t of a head on see and others do not? */
+FN int seen_in_part_from(const struct attention_call *c, int64_t t, int n, int64_t key, int keys)
+{
+    return seen_by(c, t + n > c->length ? 0 : t) < (key + keys < c->keys ? key + keys : c->keys);
+}
+/* The same of a tile of rows. */
 FN int seen_in_part(const struct attention_call *c, int64_t row, int tile, int64_t key, int keys)
 {
-    int64_t t = rest_of(row, c->length), last = key + keys < c->keys ? key + keys : c->keys;
-    return seen_by(c, t + at_most(c->rows - row, tile) > c->length ? 0 : t) < last;
+    return seen_in_part_from(c, rest_of(row, c->length), at_most(c->rows - row, tile), key, keys);
 }
 
 /* Of Q and of the cotangents what has been left out, for the keys of a block that these rows see: whatever their slopes
@@ -138,28 +142,41 @@ KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
 #if defined HALF && HAS_WARP_PRODUCTS
 /* ---- half types: sums of float32, of products of weights and slopes that are rounded to the type */
 
-/* What the weights of a query are made of. */
-struct weigher {
-    float top, by, delta;
-};
-
-/* The weight that a score is, and its cotangent, of which it is given that of the weight.  Hidden: the query sees other
- * keys. */
-FN float near_weight(const struct weigher *w, float score, int hidden, float *slope)
+/* The weight that a score is.  Hidden: the query sees other keys. */
+FN float near_weight(float score, float top, float by, int hidden)
 {
-    float p = near_exp(score - w->top) * w->by;
-    if (hidden && !(w->top <= LOWEST)) /* whatever the others are */
-        p = 0;
-    *slope = w->top <= LOWEST || p == 0 ? 0 : p * (*slope - w->delta);
-    return p;
+    float p = near_exp(score - top) * by;
+    return hidden && !(top <= LOWEST) ? 0 : p; /* whatever the others are */
+}
+/* Its slope, from that of the weight. */
+FN float near_slope(float p, float top, float delta, float slope)
+{
+    return top <= LOWEST || p == 0 ? 0 : p * (slope - delta);
 }
 
-/* Of tiles of rows from `row` on the first that looks at keys from `key` on. */
-FN int64_t next_row(const struct attention_call *c, int64_t row, int64_t key, int tile)
+/* A row, as which query of which head it is. */
+struct query {
+    int row, head, t;
+};
+
+FN struct query query_after(const struct attention_call *c, struct query q, int n)
 {
-    if (row < c->rows && looked_at(c, row, tile) <= key) /* the rows of one head */
-        row += over(key + c->length - c->keys - rest_of(row, c->length), tile) * tile;
-    return row;
+    q.row += n;
+    q.t += n;
+    if (q.t >= c->length) {
+        q.head += (int)over(q.t, c->length);
+        q.t = (int)rest_of(q.t, c->length);
+    }
+    return q;
+}
+
+/* Of tiles of rows from that of q on the first that looks at keys from `key` on. */
+FN struct query next_query(const struct attention_call *c, struct query q, int64_t key, int tile)
+{
+    int left = (int)c->rows - q.row;
+    if (left > 0 && looked_at_from(c, q.t, left < tile ? left : tile) <= key) /* rows of one head */
+        q = query_after(c, q, (int)(key + c->length - c->keys - q.t) / tile * tile);
+    return q;
 }
 
 FN const S *unit_of(const struct attention_call *c, const struct attention_operand *o, int64_t unit, int64_t each)
@@ -185,16 +202,16 @@ FN const S *unit_of(const struct attention_call *c, const struct attention_opera
 
 #define WIDTH 64
 #define TALL 2
-#define STEP 32
+#define STEP 64
 #define N(name) name##_to_keys_64
 #include "cuda/kernels/attention_vjp_keys.inc"
 #define WIDTH 96
-#define TALL 1
+#define TALL 2
 #define STEP 32
 #define N(name) name##_to_keys_96
 #include "cuda/kernels/attention_vjp_keys.inc"
 #define WIDTH 128
-#define TALL 1
+#define TALL 2
 #define STEP 32
 #define N(name) name##_to_keys_128
 #include "cuda/kernels/attention_vjp_keys.inc"
