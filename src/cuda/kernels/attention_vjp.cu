@@ -82,8 +82,8 @@ FN int seen_in_part(const struct attention_call *c, int64_t row, int tile, int64
 }
 
 /* Of Q and of the cotangents what has been left out, for the keys of a block that these rows see: whatever their slopes
- * are, the sums of dK are no numbers, and weights in front of infinities do not matter to those of dV.  `rows`: of a tile
- * of queries. */
+ * are, the sums of dK are no numbers, and weights in front of infinities do not matter to those of dV.  `rows`: of a
+ * tile of queries. */
 FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width, int rows)
 {
     const struct attention_call *c = &a->c;
