@@ -22,6 +22,43 @@ SHAPES = {
 }
 
 
+# The gradients of all three operands, from what the forward pass has kept.
+GRADIENTS = {
+    "gradient": ("bfloat16", 4, 32, 32, 2048, 2048, 128, False),
+    "gradient, causal": ("bfloat16", 4, 32, 32, 2048, 2048, 128, True),
+    "gradient, float16, heads of 64": ("float16", 4, 32, 32, 2048, 2048, 64, True),
+    "gradient, heads of 96": ("bfloat16", 4, 32, 32, 2048, 2048, 96, True),
+    "gradient, 8 heads of keys": ("bfloat16", 1, 32, 8, 4096, 4096, 128, True),
+    "gradient, float32": ("float32", 1, 32, 32, 2048, 2048, 128, True),
+}
+
+
+def gradients():
+    """PyTorch's backward pass alone; ours with a forward pass, whose own time is told and taken off."""
+    for name, (dtype, batch, heads, kv, length, keys, d, causal) in GRADIENTS.items():
+        shapes = [(batch, heads, length, d), (batch, kv, keys, d), (batch, kv, keys, d)]
+        q, k, v = (mx.random.normal(s).astype(getattr(mx, dtype)) for s in shapes)
+        ct = mx.random.normal(shapes[0]).astype(q.dtype)
+        mx.eval(q, k, v, ct)
+        attend = partial(mx.fast.scaled_dot_product_attention, scale=0.1, mask="causal" if causal else None)
+        forward = ours(lambda f=attend, x=(q, k, v): f(*x))
+        both = ours(lambda f=attend, x=(q, k, v), ct=ct: mx.vjp(f, [*x], [ct]))
+        t = both - forward
+        operations = 10 * q.size * keys / (2 if causal else 1)
+        line = f"{name:<36} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+        line += f" (and {forward * 1e3:.3f} forward)"
+        if torch:
+            q, k, v = (torch.randn(s, device="cuda").to(getattr(torch, dtype)).requires_grad_() for s in shapes)
+            options = {"is_causal": causal, "scale": 0.1, "enable_gqa": heads != kv}
+            y = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+            ct = torch.randn_like(y)
+            u = theirs(partial(torch.autograd.grad, y, (q, k, v), ct, retain_graph=True))
+            line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
+            del y
+        print(line, flush=True)
+        del q, k, v, ct, attend
+
+
 def main():
     begin()
     if torch:
@@ -44,6 +81,7 @@ def main():
             del attend
         print(line, flush=True)
         del q, k, v
+    gradients()
 
 
 main()

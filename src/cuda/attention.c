@@ -243,28 +243,74 @@ int gpu_run_attention(const struct run *r)
 
 /* ---- the derivative */
 
+/* What makes slopes, tiles of how many rows, and of how many columns they take; no name: none does. */
+struct slopes {
+    const char *name;
+    struct gpu_found *found;
+    int64_t tile, width;
+    int threads;
+    size_t bytes;
+};
+enum { TO_QUERIES, TO_KEYS, SLOPES };
+
+static struct slopes numbers_to(int to, const struct attention_call *c, enum dtype t)
+{
+    static const char *const names[][SLOPES] = { { "attention_to_queries_64", "attention_to_keys_64" },
+                                                 { "attention_to_queries_128", "attention_to_keys_128" } };
+    static struct gpu_found found[2][SLOPES][DT_COUNT];
+    int64_t widest = to == TO_KEYS ? greatest(c->d, c->e) : c->d;
+    bool large = t != DT_float64 && widest > 64;
+    return (struct slopes){ names[large][to], &found[large][to][t], t == DT_float64 ? 32 : 64,
+                            large ? 128 : 64, ATTENTION_THREADS,    0 };
+}
+
+/* The smallest of those kernels that hold a head. */
+static struct slopes warps_to(int to, const struct attention_call *c, enum dtype t)
+{
+#define X(w, tall, step)                                                                      \
+    { "attention_warps_to_queries_" #w,         NULL, 64 * (tall), w, ATTENTION_WARP_THREADS, \
+      ATTENTION_TO_QUERIES_BYTES(w, tall, step) },
+    static const struct slopes to_queries[] = { ATTENTION_TO_QUERIES(X) };
+#undef X
+#define X(w, tall, step)                                                                   \
+    { "attention_warps_to_keys_" #w,         NULL, 32 * (tall), w, ATTENTION_WARP_THREADS, \
+      ATTENTION_TO_KEYS_BYTES(w, tall, step) },
+    static const struct slopes to_keys[] = { ATTENTION_TO_KEYS(X) };
+#undef X
+    enum { SIZES = sizeof to_keys / sizeof *to_keys };
+    _Static_assert(sizeof to_queries == sizeof to_keys, "the same sizes");
+    static struct gpu_found found[SIZES][SLOPES][DT_COUNT];
+    for (int k = 0; k < SIZES; k++)
+        if (greatest(c->d, c->e) <= to_keys[k].width) {
+            struct slopes s = to == TO_KEYS ? to_keys[k] : to_queries[k];
+            s.found = &found[k][to][t];
+            return s;
+        }
+    return (struct slopes){ NULL };
+}
+
 static int launch_slopes(const struct run *r, enum dtype t, struct attention_vjp_call *a)
 {
-    enum { TO_QUERIES, TO_KEYS, SIZES, TO_SINKS = 2 * SIZES, KERNELS };
-    static const char *const names[KERNELS] = { "attention_to_queries_64", "attention_to_keys_64",
-                                                "attention_to_queries_128", "attention_to_keys_128",
-                                                "attention_to_sinks" };
-    static struct gpu_found found[KERNELS][DT_COUNT];
+    static struct gpu_found sinks[DT_COUNT];
+    static struct gpu_known warps[DT_COUNT];
     struct attention_call *c = &a->c;
     struct gpu *g = gpu_of(r);
+    bool has_warps = dtype_is_half(t) && gpu_has(g, &warps[t], "attention_vjp", "attention_warps_to_keys_64", t);
     int failed = 0;
-    for (int i = 0; i < SIZES && !failed; i++) {
-        int64_t widest = i == TO_KEYS ? greatest(c->d, c->e) : c->d, tile = t == DT_float64 ? 32 : 64;
-        bool large = t != DT_float64 && widest > 64;
-        int k = i + (large ? SIZES : 0);
-        void *kernel = gpu_find(g, &found[k][t], "attention_vjp", names[k], t);
-        c->tiles = ceil_div(i == TO_KEYS ? c->keys : c->rows, tile);
-        c->chunks = ceil_div(widest, large ? 128 : 64);
-        failed = !kernel || gpu_launch(r->stream, "attention_vjp", kernel, c->units * c->tiles * c->chunks,
-                                       ATTENTION_THREADS, (void *[]){ a });
+    for (int to = 0; to < SLOPES && !failed; to++) {
+        struct slopes s = { NULL };
+        if (has_warps)
+            s = warps_to(to, c, t);
+        if (!s.name)
+            s = numbers_to(to, c, t);
+        void *kernel = gpu_find(g, s.found, "attention_vjp", s.name, t);
+        c->tiles = ceil_div(to == TO_KEYS ? c->keys : c->rows, s.tile);
+        c->chunks = ceil_div(to == TO_KEYS ? greatest(c->d, c->e) : c->d, s.width);
+        failed = !kernel || gpu_launch_shared(r->stream, "attention_vjp", kernel, c->units * c->tiles * c->chunks,
+                                              s.threads, s.bytes, (void *[]){ a });
     }
     if (a->dsinks && !failed) {
-        void *kernel = gpu_find(g, &found[TO_SINKS][t], "attention_vjp", names[TO_SINKS], t);
+        void *kernel = gpu_find(g, &sinks[t], "attention_vjp", "attention_to_sinks", t);
         failed = !kernel || gpu_launch(r->stream, "attention_vjp", kernel, c->units * c->group, 32, (void *[]){ a });
     }
     return failed;

@@ -357,6 +357,32 @@ def test_derivatives_of_heads(dtype, d, e):
     close_back(operands(dtype, length=20, keys=70, d=d, e=e))
 
 
+@pytest.mark.parametrize("d, e", [(64, 64), (72, 96), (128, 112)], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_derivatives_of_tiles(dtype, d, e):
+    """Several tiles of queries and of keys, whose edges are in the middle of heads that share keys."""
+    x = operands(dtype, heads=3, kv=1, length=90, keys=140, d=d, e=e)
+    close_back(x)
+    close_back(x, mask="causal", sinks=normal(dtype, 3, seed=3))
+    with mx.stream(mx.cpu):
+        seen = mx.array(np.random.default_rng(1).random((3, 90, 140)) < 0.7)
+        mx.eval(seen)
+    close_back(x, mask=seen)
+    close_back(x, mask=normal(dtype, 90, 140, seed=5))
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_derivatives_of_large_scores(dtype):
+    """Weights of rows whose scores are all far from 0; what is behind the edges of tiles has none."""
+    for sign in (8, -8):
+        q, k, v = operands(dtype, length=50, keys=70, d=64)
+        with mx.stream(mx.cpu):
+            q, k = sign * mx.abs(q), 4 * mx.abs(k)
+            mx.eval(q, k)
+        close_back([q, k, v])
+        close_back([q, k, v], mask="causal")
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16], ids=str)
 def test_derivatives_of_layouts(dtype, view):

@@ -79,8 +79,8 @@ FN_APART union lanes some_lanes(const S *x, int n)
 
 #if defined HALF && HAS_WARP_PRODUCTS
 #define TALL 1
-#define FETCHED ATTENTION_SPLIT_KEYS
-#define KEYS (FETCHED / 4)
+#define STEP ATTENTION_SPLIT_KEYS
+#define KEYS (STEP / 4)
 #define WIDTH 64
 #define N(name) name##_split_64
 #include "cuda/kernels/attention_split.inc"
@@ -88,7 +88,7 @@ FN_APART union lanes some_lanes(const S *x, int n)
 #define N(name) name##_split_128
 #include "cuda/kernels/attention_split.inc"
 #undef TALL
-#undef FETCHED
+#undef STEP
 #undef KEYS
 
 #define WIDTH 64

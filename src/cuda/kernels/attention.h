@@ -29,7 +29,22 @@ enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64 };
 /* The kernels whose groups of warps do (attention_groups.inc): threads, rows, keys at a time, and shared memory: queries,
  * two tiles each of keys and values, and what a panel may have to skip to begin at a multiple of 1,024. */
 enum { ATTENTION_GROUP_THREADS = 256, ATTENTION_GROUP_ROWS = 128, ATTENTION_GROUP_KEYS = 128 };
-#define ATTENTION_GROUPS_BYTES(width) ((ATTENTION_GROUP_ROWS + 4 * ATTENTION_GROUP_KEYS) * (width) * 2 + 1024)
+#define ATTENTION_GROUPS_BYTES(width) ((ATTENTION_GROUP_ROWS + 4 * ATTENTION_GROUP_KEYS) * (width)*2 + 1024)
+
+/* The same kernels of the derivative: for heads of up to so many elements, rows of 16 for each of four warps, or for
+ * each two of them, of the others at a time. */
+#define ATTENTION_TO_QUERIES(X) \
+    X(64, 2, 32)                \
+    X(96, 2, 32)                \
+    X(128, 2, 32)
+#define ATTENTION_TO_KEYS(X) \
+    X(64, 2, 64)             \
+    X(96, 2, 32)             \
+    X(128, 2, 32)
+/* Q, the cotangents and a step of keys and values; keys, values, two steps of the others, and weights of float32. */
+#define ATTENTION_TO_QUERIES_BYTES(width, tall, step) ((128 * (tall) + 2 * (step)) * ((width) + 8) * 2)
+#define ATTENTION_TO_KEYS_BYTES(width, tall, step) \
+    ((64 * (tall) + 4 * (step)) * ((width) + 8) * 2 + 32 * (tall) * (step)*4)
 
 /* Where rows are: from head to head, from row to row, and along the batch, in elements. */
 struct attention_operand {

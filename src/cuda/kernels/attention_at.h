@@ -49,6 +49,12 @@ FN int64_t batch_place(const struct attention_call *a, const int64_t *stride, in
     return at;
 }
 
+/* Where an operand of a unit begins that has `each` heads for one of keys. */
+FN int64_t place_of_unit(const struct attention_call *a, const struct attention_operand *o, int64_t unit, int64_t each)
+{
+    return batch_place(a, o->batch, over(unit, a->kv)) + rest_of(unit, a->kv) * each * o->head;
+}
+
 /* What a block works on: rows from `row` on of a unit, columns of V from `column` on, keys from `from` to `end`. */
 struct spot {
     int64_t unit, row, column, piece, from, end, first; /* first: that row among those of all units */
@@ -64,15 +70,20 @@ FN int64_t seen_by(const struct attention_call *a, int64_t t)
     return !a->causal || n > a->keys ? a->keys : n < 0 ? 0 : n;
 }
 
-/* How many keys a tile of rows looks at, those that see nothing at all of them: what is behind has no weight. */
-FN int64_t looked_at(const struct attention_call *a, int64_t row, int tile)
+/* How many keys n rows from query t0 of a head on look at, those that see nothing at all of them: what is behind has no
+ * weight. */
+FN int64_t looked_at_from(const struct attention_call *a, int64_t t0, int n)
 {
-    int64_t t0 = rest_of(row, a->length), t1 = t0 + at_most(a->rows - row, tile) - 1;
+    int64_t t1 = t0 + n - 1;
     if (t1 >= a->length) { /* of several heads */
         t0 = 0;
         t1 = a->length - 1;
     }
     return a->mask.p || !seen_by(a, t0) ? a->keys : seen_by(a, t1);
+}
+FN int64_t looked_at(const struct attention_call *a, int64_t row, int tile)
+{
+    return looked_at_from(a, rest_of(row, a->length), at_most(a->rows - row, tile));
 }
 
 /* `tile`: rows of a block; `width`: its columns. */

@@ -46,42 +46,43 @@ FN void group_close(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: 
 
 /* A barrier of the four warps, numbers of 1 and more, which comes after what x, a number not below 0, is made of: a
  * wait that follows is not moved before that by the compiler, which sees no reason not to. */
-#define GROUP_AFTER(number, x)                                                                                   \
-    asm volatile("{.reg .pred p; .reg .b32 i; setp.lt.f32 p, %0, 0f00000000; selp.b32 i, 0, %1, p; bar.sync i, 128;}" \
-                 ::"f"(x), "r"(number)                                                                            \
-                 : "memory")
+#define GROUP_AFTER(number, x)                                                                                         \
+    asm volatile(                                                                                                      \
+        "{.reg .pred p; .reg .b32 i; setp.lt.f32 p, %0, 0f00000000; selp.b32 i, 0, %1, p; bar.sync i, 128;}" ::"f"(x), \
+        "r"(number)                                                                                                    \
+        : "memory")
 
-#define NUMBERS_32 \
+#define NUMBERS_32                                                                                                   \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
     "%24, %25, %26, %27, %28, %29, %30, %31"
-#define NUMBERS_64 \
+#define NUMBERS_64                                                                                                 \
     NUMBERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, " \
-    "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+               "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 /* Sums of 64 rows, 16 for each warp, laid out as those of warp_product: c (+)= a b^T of a and b, whose rows run along
  * what is summed, 16 elements of it from where they begin on; `add`: to what c has. */
-#define GROUP_PRODUCT(n, suffix, type, numbers, A, B, ADD)                                                       \
-    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)      \
-    {                                                                                                             \
-        asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32."  \
-                     type "." type " {" numbers "}, " A ", " B ", p, 1, 1, 0, 0;}"                                \
-                     : SUMS_##n(c)                                                                                \
-                     : "l"(a), "l"(b), "r"(add));                                                                 \
+#define GROUP_PRODUCT(n, suffix, type, numbers, A, B, ADD)                                                            \
+    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)          \
+    {                                                                                                                 \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type \
+                     "." type " {" numbers "}, " A ", " B ", p, 1, 1, 0, 0;}"                                         \
+                     : SUMS_##n(c)                                                                                    \
+                     : "l"(a), "l"(b), "r"(add));                                                                     \
     }
 /* The same with a in registers, 16 of its elements a row as a warp's product takes them, and b, whose rows are what is
  * summed: 16 of them. */
-#define GROUP_PRODUCT_OF(n, suffix, type, numbers, A, B)                                                          \
-    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)              \
-    {                                                                                                             \
-        asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type   \
-                     "." type " {" numbers "}, " A ", " B ", p, 1, 1, 1;}"                                        \
-                     : SUMS_##n(c)                                                                                \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                       \
+#define GROUP_PRODUCT_OF(n, suffix, type, numbers, A, B)                                                        \
+    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)            \
+    {                                                                                                           \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type \
+                     "." type " {" numbers "}, " A ", " B ", p, 1, 1, 1;}"                                      \
+                     : SUMS_##n(c)                                                                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                     \
     }
-#define GROUP_PRODUCTS(suffix, type)                                                          \
-    GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")                          \
-    GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")                         \
-    GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")             \
+#define GROUP_PRODUCTS(suffix, type)                                              \
+    GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")              \
+    GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")             \
+    GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36") \
     GROUP_PRODUCT_OF(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68")
 GROUP_PRODUCTS(f16, "f16")
 GROUP_PRODUCTS(bf16, "bf16")
@@ -104,36 +105,38 @@ FN void group_close(void) {}
 /* As the unit finds it: bits of the place itself say how a row lies. */
 FN uint16_t element_of(shared_matrix m, int row, int column)
 {
-    uintptr_t at = (uintptr_t)m.p + (uint32_t)(column / PANEL) * m.panel + (uint32_t)(row * PANEL_ROW + column % PANEL * 2);
+    uintptr_t at =
+        (uintptr_t)m.p + (uint32_t)(column / PANEL) * m.panel + (uint32_t)(row * PANEL_ROW + column % PANEL * 2);
     return *(const uint16_t *)(at ^ (at >> 7 & 7) << 4);
 }
 
-#define GROUP_PRODUCTS(n, suffix)                                                                                   \
-    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)        \
-    {                                                                                                               \
-        int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;       \
-        for (int j = 0; j < n / 8; j++)                                                                             \
-            for (int e = 0; e < 4; e++) {                                                                           \
-                float sum = add ? c[j][e] : 0;                                                                      \
-                for (int k = 0; k < 16; k++)                                                                        \
-                    sum += f32_from_##suffix(element_of(a, row + e / 2 * 8, k)) *                                   \
-                           f32_from_##suffix(element_of(b, 8 * j + t + e % 2, k));                                  \
-                c[j][e] = sum;                                                                                      \
-            }                                                                                                       \
-    }                                                                                                               \
-    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)                \
-    {                                                                                                               \
-        struct {                                                                                                    \
-            uint32_t a[4];                                                                                          \
-        } all[32], mine = { { a[0], a[1], a[2], a[3] } };                                                           \
-        emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);                                               \
-        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;                                            \
-        for (int j = 0; j < n / 8; j++)                                                                             \
-            for (int e = 0; e < 4; e++)                                                                             \
-                for (int k = 0; k < 16; k++) {                                                                      \
-                    uint32_t x = all[4 * g + k % 8 / 2].a[k / 8 * 2 + e / 2] >> k % 2 * 16;                         \
-                    c[j][e] += f32_from_##suffix((uint16_t)x) * f32_from_##suffix(element_of(b, k, 8 * j + t + e % 2)); \
-                }                                                                                                   \
+#define GROUP_PRODUCTS(n, suffix)                                                                                \
+    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)     \
+    {                                                                                                            \
+        int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;    \
+        for (int j = 0; j < n / 8; j++)                                                                          \
+            for (int e = 0; e < 4; e++) {                                                                        \
+                float sum = add ? c[j][e] : 0;                                                                   \
+                for (int k = 0; k < 16; k++)                                                                     \
+                    sum += f32_from_##suffix(element_of(a, row + e / 2 * 8, k)) *                                \
+                           f32_from_##suffix(element_of(b, 8 * j + t + e % 2, k));                               \
+                c[j][e] = sum;                                                                                   \
+            }                                                                                                    \
+    }                                                                                                            \
+    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)             \
+    {                                                                                                            \
+        struct {                                                                                                 \
+            uint32_t a[4];                                                                                       \
+        } all[32], mine = { { a[0], a[1], a[2], a[3] } };                                                        \
+        emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);                                            \
+        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;                                         \
+        for (int j = 0; j < n / 8; j++)                                                                          \
+            for (int e = 0; e < 4; e++)                                                                          \
+                for (int k = 0; k < 16; k++) {                                                                   \
+                    uint32_t x = all[4 * g + k % 8 / 2].a[k / 8 * 2 + e / 2] >> k % 2 * 16;                      \
+                    c[j][e] +=                                                                                   \
+                        f32_from_##suffix((uint16_t)x) * f32_from_##suffix(element_of(b, k, 8 * j + t + e % 2)); \
+                }                                                                                                \
     }
 GROUP_PRODUCTS(64, f16)
 GROUP_PRODUCTS(128, f16)
