@@ -22,12 +22,12 @@ enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
  * begin in different banks. */
 #define ATTENTION_WARPS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 2)
 
-/* Those for a few queries (attention_split.inc): keys at a time, and shared memory, in which at last the warps' sums are. */
+/* Those for a few queries (attention_split.inc): keys at a time, and shared memory, where at last the warps' sums are. */
 enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64 };
 #define ATTENTION_SPLIT_BYTES(width) ((ATTENTION_SPLIT + 4 * ATTENTION_SPLIT_KEYS) * ((width) + 8) * 2)
 
-/* The kernels whose groups of warps do (attention_groups.inc): threads, rows, keys at a time, and shared memory: queries,
- * two tiles each of keys and values, and what a panel may have to skip to begin at a multiple of 1,024. */
+/* The kernels whose groups of warps do (attention_groups.inc): threads, rows, keys at a time, and shared memory:
+ * queries, two tiles each of keys and values, and what a panel may have to skip to begin at a multiple of 1,024. */
 enum { ATTENTION_GROUP_THREADS = 256, ATTENTION_GROUP_ROWS = 128, ATTENTION_GROUP_KEYS = 128 };
 #define ATTENTION_GROUPS_BYTES(width) ((ATTENTION_GROUP_ROWS + 4 * ATTENTION_GROUP_KEYS) * (width)*2 + 1024)
 

@@ -1,5 +1,5 @@
-/* warpgroup.h: what four warps do with matrices together, on devices of 9.0 and the emulator.  Such machine code runs on
- * no later devices: a module that includes this has no image for others, which gpu_has tells.
+/* warpgroup.h: what four warps do with matrices together, on devices of 9.0 and the emulator.  Such machine code runs
+ * on no later devices: a module that includes this has no image for others, which gpu_has tells.
  *
  * A matrix in shared memory is panels of 64 half types a row, 128 bytes, one panel behind the other.  The eight groups
  * of eight elements of a row lie where their number, xor the last three bits of the row's, says, so that eight rows of
