@@ -106,7 +106,7 @@ static void *describe_tensor(struct made *m, const struct dnn_conv *c, int part)
 
 static void *describe_geometry(struct made *m, const struct dnn_conv *c)
 {
-    const int mode = CUDNN_CROSS_CORRELATION, sums = c->type == CUDNN_DOUBLE ? CUDNN_DOUBLE : CUDNN_FLOAT;
+    const int mode = CUDNN_CROSS_CORRELATION, sums = CUDNN_FLOAT;
     void *d = begin(m, CUDNN_CONV);
     set_number(m, d, CUDNN_CONV_AXES, c->axes);
     set(m, d, CUDNN_CONV_TYPE, CUDNN_IS_TYPE, 1, &sums);
@@ -125,16 +125,14 @@ static void *describe_operation(struct made *m, const struct dnn_conv *c)
     static const int first[] = { CUDNN_OF_FORWARD, CUDNN_OF_BY_INPUT, CUDNN_OF_BY_WEIGHTS };
     static const int which[PARTS] = { [X] = CUDNN_X, [W] = CUDNN_W, [Y] = CUDNN_Y };
     const float one = 1, zero = 0;
-    const double wide_one = 1, wide_zero = 0;
-    bool wide = c->type == CUDNN_DOUBLE;
-    int at = first[c->kind], number = wide ? CUDNN_IS_DOUBLE : CUDNN_IS_FLOAT;
+    int at = first[c->kind];
     void *parts[PARTS], *geometry = describe_geometry(m, c);
     for (int i = 0; i < PARTS; i++) parts[i] = describe_tensor(m, c, i);
     void *d = begin(m, kinds[c->kind]);
     set(m, d, at + CUDNN_GEOMETRY, CUDNN_IS_DESCRIPTOR, 1, &geometry);
     for (int i = 0; i < PARTS; i++) set(m, d, at + which[i], CUDNN_IS_DESCRIPTOR, 1, &parts[i]);
-    set(m, d, at + CUDNN_ALPHA, number, 1, wide ? (const void *)&wide_one : &one);
-    set(m, d, at + CUDNN_BETA, number, 1, wide ? (const void *)&wide_zero : &zero);
+    set(m, d, at + CUDNN_ALPHA, CUDNN_IS_FLOAT, 1, &one);
+    set(m, d, at + CUDNN_BETA, CUDNN_IS_FLOAT, 1, &zero);
     finish(m, d);
     return d;
 }
@@ -183,11 +181,12 @@ static int ask_engine(void *config, struct engine *e)
 }
 
 /* The same bits each time; sums of half types in float32; of float32 all bits, unless it is said that they need not
- * be. */
+ * be; and products as they are: what transforms tiles, as Winograd's algorithm does, has ten times the error, and makes
+ * neighbours of what is not finite NaN. */
 static bool is_welcome(const struct engine *e, int type)
 {
     const uint32_t rounded = 1 << CUDNN_NOTE_TENSOR_CORE | 1 << CUDNN_NOTE_DOWN_CONVERTED;
-    uint32_t never = 1 << CUDNN_NOTE_NONDETERMINISTIC | 1 << CUDNN_NOTE_REDUCED_SUMS;
+    uint32_t never = 1 << CUDNN_NOTE_NONDETERMINISTIC | 1 << CUDNN_NOTE_REDUCED_SUMS | CUDNN_NOTES_OF_TRANSFORMS;
     if (type == CUDNN_FLOAT && !gpu_tf32())
         never |= rounded;
     return !(e->notes & never);
@@ -211,7 +210,7 @@ static void tell(const struct plan *p, const struct engine *e, double since)
     static const char *const kinds[] = { "a convolution", "one's derivative by the input",
                                          "one's derivative by the weights" };
     static const char *const types[] = {
-        [CUDNN_FLOAT] = "float32", [CUDNN_DOUBLE] = "float64", [CUDNN_HALF] = "float16", [CUDNN_BFLOAT16] = "bfloat16"
+        [CUDNN_FLOAT] = "float32", [CUDNN_HALF] = "float16", [CUDNN_BFLOAT16] = "bfloat16"
     };
     char shapes[2][96];
     for (int i = 0; i < 2; i++) {
@@ -518,24 +517,25 @@ struct dnn_work {
     void *at[PARTS];
 };
 
+/* Of float64 version 9.19 gave other numbers where the padding before and behind an axis differ. */
 static int type_of(enum dtype t)
 {
     switch (t) {
     case DT_float32: return CUDNN_FLOAT;
-    case DT_float64: return CUDNN_DOUBLE;
     case DT_float16: return CUDNN_HALF;
     case DT_bfloat16: return CUDNN_BFLOAT16;
     default: return -1;
     }
 }
 
-/* Is it one that our kernels are faster at, by the table of convolutions in docs/cuda.md?  Of float32, groups of few
- * channels: 32 of 256 channels took 0.85, 0.32 and 0.43 of PyTorch's time, forward, by the input and by the weights;
- * each of 384 for itself 1.15, 1.41 and 0.08.  Half types were slower in all. */
-static bool is_ours(const struct conv_plan *p, enum dtype t)
+/* Is it one that our kernels are faster at?  Measured on an H100 with cuDNN 9.19 and bench/gpu/bench_conv.py, our time
+ * over cuDNN's, of float32: 9 taps of one axis 0.83, by the input 0.76; 3 x 3 x 3 by the weights 0.51; groups of few
+ * channels took 0.08 to 1.4 of PyTorch's.  Half types were slower in all. */
+static bool is_ours(const struct conv_plan *p, enum dtype t, int axes, bool of_weights)
 {
     enum { FEW = 256 }; /* weights of a tap of a group */
-    return p->groups > 1 && !dtype_is_half(t) && p->in * p->out <= FEW;
+    bool few = p->groups > 1 && p->in * p->out <= FEW;
+    return !dtype_is_half(t) && (few || axes == 1 || (axes == 3 && of_weights));
 }
 
 /* How far an axis is padded behind its end for so many positions: as before it, if that will do, for which there are
@@ -617,7 +617,7 @@ static bool plan_work(struct dnn_work *k, const struct run *r, mx x, mx w, mx y,
         strides |= p->axis[i].stride != 1;
     }
     bool lies = !of_weights && !w->row && !strides && lie_turned(p, w, &weights), turned = dilated || lies;
-    if (type < 0 || is_ours(p, t))
+    if (type < 0 || is_ours(p, t, x->ndim - 2, of_weights))
         return false;
     c->gpu = gpu_of(r)->number;
     c->type = type;

@@ -23,7 +23,6 @@ struct cudnn {
 /* Numbers of its interface. */
 enum {
     CUDNN_FLOAT = 0, /* types of elements */
-    CUDNN_DOUBLE = 1,
     CUDNN_HALF = 2,
     CUDNN_BFLOAT16 = 9,
     CUDNN_CROSS_CORRELATION = 1,
@@ -32,7 +31,10 @@ enum {
     CUDNN_NOTE_TENSOR_CORE = 0, /* what an engine's numbers are like */
     CUDNN_NOTE_DOWN_CONVERTED = 1,
     CUDNN_NOTE_REDUCED_SUMS = 2,
+    CUDNN_NOTE_FFT = 3,
     CUDNN_NOTE_NONDETERMINISTIC = 4,
+    CUDNN_NOTE_WINOGRAD = 5, /* and, of tiles of some sizes, 6 to 8 */
+    CUDNN_NOTES_OF_TRANSFORMS = 1 << CUDNN_NOTE_FFT | 15 << CUDNN_NOTE_WINOGRAD,
     CUDNN_NOTES = 32, /* more than there are */
 };
 
@@ -42,7 +44,6 @@ enum {
     CUDNN_IS_TYPE = 1,
     CUDNN_IS_INT64 = 3,
     CUDNN_IS_FLOAT = 4,
-    CUDNN_IS_DOUBLE = 5,
     CUDNN_IS_POINTER = 6,
     CUDNN_IS_CONV_MODE = 7,
     CUDNN_IS_HEURISTIC = 8,

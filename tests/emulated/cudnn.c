@@ -38,7 +38,6 @@ struct descriptor {
             int64_t number[MOST];
             int code[MOST];
             float f;
-            double d;
             void *pointer[MOST];
             struct descriptor *descriptor[MOST];
         } v;
@@ -67,7 +66,6 @@ static size_t size_of_type(int type)
     case CUDNN_IS_FLOAT: return 4;
     case CUDNN_IS_HANDLE:
     case CUDNN_IS_INT64:
-    case CUDNN_IS_DOUBLE:
     case CUDNN_IS_POINTER:
     case CUDNN_IS_DESCRIPTOR: return 8;
     default: expect(false, "a type of attributes that is known"); return 0;
@@ -136,7 +134,7 @@ static struct tensor tensor_of(const struct descriptor *d)
     return t;
 }
 
-static int64_t item_of(int type) { return type == CUDNN_DOUBLE ? 8 : type == CUDNN_FLOAT ? 4 : 2; }
+static int64_t item_of(int type) { return type == CUDNN_FLOAT ? 4 : 2; }
 
 enum { X, W, Y, PARTS };
 struct operation {
@@ -174,17 +172,13 @@ static void check_operation(const struct descriptor *d)
     struct operation o = operation_of(d);
     const struct tensor *x = &o.of[X], *w = &o.of[W], *y = &o.of[Y];
     const struct descriptor *g = part(d, CUDNN_OF_FORWARD + 6 * o.which + CUDNN_GEOMETRY, CUDNN_CONV);
-    bool wide = x->type == CUDNN_DOUBLE;
-    int at = CUDNN_OF_FORWARD + 6 * o.which, type = wide ? CUDNN_IS_DOUBLE : CUDNN_IS_FLOAT;
+    int at = CUDNN_OF_FORWARD + 6 * o.which, type = CUDNN_IS_FLOAT;
     expect(x->type == w->type && x->type == y->type && x->n == o.axes + 2 && w->n == x->n && y->n == x->n,
            "tensors that go together");
     expect(x->id != y->id && x->id != w->id && y->id != w->id, "names of their own");
-    expect(code(g, CUDNN_CONV_TYPE, CUDNN_IS_TYPE) == (wide ? CUDNN_DOUBLE : CUDNN_FLOAT), "sums that are wide enough");
+    expect(code(g, CUDNN_CONV_TYPE, CUDNN_IS_TYPE) == CUDNN_FLOAT, "sums that are wide enough");
     expect(code(g, CUDNN_CONV_MODE, CUDNN_IS_CONV_MODE) == CUDNN_CROSS_CORRELATION, "taps in their order");
-    if (wide)
-        expect(find(d, at + CUDNN_ALPHA, type, 1)->v.d == 1 && find(d, at + CUDNN_BETA, type, 1)->v.d == 0, "1 and 0");
-    else
-        expect(find(d, at + CUDNN_ALPHA, type, 1)->v.f == 1 && find(d, at + CUDNN_BETA, type, 1)->v.f == 0, "1 and 0");
+    expect(find(d, at + CUDNN_ALPHA, type, 1)->v.f == 1 && find(d, at + CUDNN_BETA, type, 1)->v.f == 0, "1 and 0");
     expect(x->size[0] == y->size[0] && w->size[0] == y->size[1] && x->size[1] % w->size[1] == 0 &&
                w->size[0] % (x->size[1] / w->size[1]) == 0,
            "images and channels that go together");
@@ -309,8 +303,8 @@ static int64_t notes_of(const struct descriptor *engine, int notes[CUDNN_NOTES])
     case ENGINE_ORDER: return notes[0] = CUDNN_NOTE_TENSOR_CORE, notes[1] = CUDNN_NOTE_NONDETERMINISTIC, 2;
     case ENGINE_ROUNDED:
         notes[0] = CUDNN_NOTE_TENSOR_CORE, notes[1] = CUDNN_NOTE_DOWN_CONVERTED;
-        return type == CUDNN_FLOAT ? 2 : type == CUDNN_DOUBLE ? 0 : 1;
-    case ENGINE_HALF_SUMS: return notes[0] = CUDNN_NOTE_REDUCED_SUMS, 1;
+        return type == CUDNN_FLOAT ? 2 : 1;
+    case ENGINE_HALF_SUMS: return notes[0] = CUDNN_NOTE_REDUCED_SUMS, notes[1] = CUDNN_NOTE_WINOGRAD + 2, 2;
     default: return 0;
     }
 }
@@ -355,8 +349,6 @@ static int64_t extent(const struct tensor *t)
 
 static double element(const void *p, int type, int64_t i, bool rounded)
 {
-    if (type == CUDNN_DOUBLE)
-        return ((const double *)p)[i];
     if (type != CUDNN_FLOAT) {
         uint16_t h = ((const uint16_t *)p)[i];
         return type == CUDNN_HALF ? f32_from_f16(h) : f32_from_bf16(h);
@@ -372,9 +364,7 @@ static double element(const void *p, int type, int64_t i, bool rounded)
 
 static void put(void *p, int type, int64_t i, double v)
 {
-    if (type == CUDNN_DOUBLE)
-        ((double *)p)[i] = v;
-    else if (type == CUDNN_FLOAT)
+    if (type == CUDNN_FLOAT)
         ((float *)p)[i] = (float)v;
     else
         ((uint16_t *)p)[i] = type == CUDNN_HALF ? f16_from_f32((float)v) : bf16_from_f32((float)v);

@@ -81,6 +81,8 @@ def close(q, k, v, views=lambda *x: x, **more):
 
 # rows of queries few and many, keys about the edges of tiles, one piece and several
 LENGTHS = [(1, 1), (1, 9), (2, 70), (3, 600), (5, 9), (17, 17), (64, 64), (65, 63), (130, 200), (20, 600), (4, 2)]
+LENGTHS += [(70, 600)]  # pieces of keys that end within a tile
+
 
 
 @pytest.mark.parametrize("length, keys", LENGTHS, ids=str)
