@@ -197,7 +197,7 @@ static size_t active_in(const struct memory *m)
 }
 
 /* The default is the host's. */
-static size_t limit_of(const struct memory *m)
+size_t memory_limit_of(const struct memory *m)
 {
     size_t set = atomic_load_explicit(&limit, memory_order_relaxed);
     if (m->device && set == atomic_load_explicit(&default_limit, memory_order_relaxed))
@@ -207,7 +207,7 @@ static size_t limit_of(const struct memory *m)
 
 bool memory_allows(size_t bytes)
 {
-    size_t most = limit_of(&host_memory);
+    size_t most = memory_limit_of(&host_memory);
     return bytes <= most && active_in(&host_memory) <= most - bytes;
 }
 
@@ -372,7 +372,7 @@ static bool found(struct memory *m, int bin, const struct stream *s, bool any, s
 void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capacity, struct stream **last)
 {
     int bin;
-    size_t size = *capacity = memory_class(bytes, &bin), most = limit_of(m);
+    size_t size = *capacity = memory_class(bytes, &bin), most = memory_limit_of(m);
     struct memory_block b = { .last = s };
     if (found(m, bin, s, false, &b))
         goto taken;

@@ -70,6 +70,7 @@ size_t memory_active(void);
 size_t memory_peak(void);
 size_t memory_cached(void);
 size_t memory_limit(void);
+size_t memory_limit_of(const struct memory *m); /* of the host or a device: what is set, else what it has */
 void memory_reset_peak(void);
 size_t memory_set_limit(size_t bytes);       /* returns the former one */
 size_t memory_set_cache_limit(size_t bytes); /* returns the former one */
