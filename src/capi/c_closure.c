@@ -65,16 +65,16 @@ typedef int custom_vmap_payload(mlx_vector_array *, mlx_vector_int *, const mlx_
 
 /* Handles */
 
-/* The content of the handle becomes o, or a failure is reported: 0 or 1. */
-static int publish(const char *func, const char *arg, enum handle_kind kind, void **ctx, struct object *o)
+/* The content of the handle becomes o, or a failure is kept: 0 or 1. */
+static int keep(const char *func, const char *arg, enum handle_kind kind, void **ctx, struct object *o)
 {
     if (!capi_need(func, "a place for the result", arg, ctx) || !o || mx_failed())
-        return capi_report();
+        return 1;
     struct handle *h = *ctx;
     if (!h) {
         h = mx_malloc(sizeof *h);
         if (!h || capi_made(kind, h, func))
-            return free(h), capi_report();
+            return free(h), 1;
         h->it = NULL;
         *ctx = h;
     }
@@ -84,6 +84,12 @@ static int publish(const char *func, const char *arg, enum handle_kind kind, voi
     if (old)
         object_release(old);
     return 0;
+}
+
+/* The same, a failure being reported. */
+static int publish(const char *func, const char *arg, enum handle_kind kind, void **ctx, struct object *o)
+{
+    return keep(func, arg, kind, ctx, o) ? capi_report() : 0;
 }
 
 static void *object_of(const char *func, const char *arg, void *ctx)
@@ -106,6 +112,11 @@ static int free_argument(enum handle_kind kind, struct handle *h)
 struct closure *capi_closure(const char *func, const char *arg, mlx_closure cls)
 {
     return object_of(func, arg, cls.ctx);
+}
+
+int capi_closure_kwargs_keep(const char *func, const char *arg, mlx_closure_kwargs *res, mlx_closure_kwargs cls)
+{
+    return keep(func, arg, HANDLE_closure_kwargs, &res->ctx, object_of(func, arg, cls.ctx));
 }
 
 struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_custom cls)
@@ -282,8 +293,10 @@ static int call_unary(struct closure *self, int n, const mx x[], struct mx_list 
         return 1;
     }
     mlx_array in = { NULL }, res = { NULL };
-    if (!capi_publish(&in, x[0])) {
-        unsigned long before = capi_reports();
+    unsigned long before = capi_reports();
+    if (capi_publish(&in, x[0])) {
+        capi_callback_failed(1, before); /* and is reported */
+    } else {
         struct scopes_aside aside;
         int status = !scopes_aside(&aside) ? 1 : came_back(&aside, ((unary *)u->fun)(&res, in));
         if (status)
