@@ -10,6 +10,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/room.h"
 #include "core/scope.h"
 
 struct handle {
@@ -132,8 +133,56 @@ struct vjp_rule *capi_opt_vjp(mlx_closure_custom cls) { return opt(cls.ctx); }
 struct jvp_rule *capi_opt_jvp(mlx_closure_custom_jvp cls) { return opt(cls.ctx); }
 struct vmap_rule *capi_opt_vmap(mlx_closure_custom_vmap cls) { return opt(cls.ctx); }
 
+/* What a transform made, around functions that were made so too perhaps, any number of them: a call that the stack has
+ * no room for is an error, and what goes is freed one after the other. */
+struct nested {
+    struct closure closure;
+    struct closure *f;
+    struct nested *next;
+};
+static _Thread_local struct nested *going;
+
+static int call_nested(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct closure *f = ((struct nested *)self)->f;
+    return mx_need_room("closure") || f->call(f, n, x, out);
+}
+
+static void nested_destroy(struct object *o)
+{
+    struct nested *g = (struct nested *)o, *outermost = going ? NULL : g;
+    g->next = going;
+    going = g;
+    while (outermost) { /* the others come to the list in front of it while it is there */
+        g = going;
+        struct closure *f = g->f;
+        if (f) {
+            g->f = NULL;
+            object_release(&f->object);
+            continue;
+        }
+        going = g->next;
+        if (g == outermost)
+            outermost = NULL;
+        free(g);
+    }
+}
+
+/* Takes f over. */
+static struct closure *nested_new(struct closure *f)
+{
+    struct nested *g = f ? mx_malloc(sizeof *g) : NULL;
+    if (!g) {
+        object_release(f ? &f->object : NULL);
+        return NULL;
+    }
+    *g = (struct nested){ { { .refs = 1, .destroy = nested_destroy }, call_nested }, f, NULL };
+    return &g->closure;
+}
+
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
 {
+    f = nested_new(f);
     int failed = publish(func, "res", HANDLE_closure, res ? &res->ctx : NULL, f ? &f->object : NULL);
     if (f)
         object_release(&f->object);
@@ -229,7 +278,8 @@ static bool call_open(struct direct_call *c, const char *func, void *cls, const 
                       const mlx_vector_array in[])
 {
     static const char *const args[] = { "input_0", "input_1", "input_2" };
-    *c = (struct direct_call){ .u = object_of(func, "cls", cls), .before = capi_reports() };
+    *c = (struct direct_call){ .before = capi_reports() };
+    c->u = mx_need_room("closure_apply") ? NULL : object_of(func, "cls", cls);
     if (c->u)
         object_retain(&c->u->as.object);
     bool good = c->u && capi_need(func, "a place for the result", "res", res);
@@ -323,7 +373,7 @@ mlx_closure mlx_closure_new_unary(int (*fun)(mlx_array *, const mlx_array))
 
 int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_array input)
 {
-    struct closure *f = capi_in_closure(cls);
+    struct closure *f = mx_need_room("closure_apply") ? NULL : capi_in_closure(cls);
     struct mx_list y = { 0 };
     int n = 0;
     mx *x = f ? capi_in_arrays(input, &n) : NULL;
@@ -380,7 +430,7 @@ static int call_grads(struct value_and_grad *self, int n, const mx x[], struct m
 int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1, mlx_closure_value_and_grad cls,
                                      const mlx_vector_array input)
 {
-    struct value_and_grad *f = object_of(__func__, "cls", cls.ctx);
+    struct value_and_grad *f = mx_need_room("closure_apply") ? NULL : object_of(__func__, "cls", cls.ctx);
     struct mx_list y = { 0 }, dx = { 0 };
     int n = 0;
     mx *x = f ? capi_in_arrays(input, &n) : NULL;
