@@ -7,6 +7,7 @@
  * A callback gets handles made for the call; it may replace a result handle as well as fill it. */
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capi/capi.h"
 #include "core/buffer.h"
@@ -110,9 +111,10 @@ static int free_argument(enum handle_kind kind, struct handle *h)
     return 0;
 }
 
+/* Who asks for it is about to call it, most likely. */
 struct closure *capi_closure(const char *func, const char *arg, mlx_closure cls)
 {
-    return object_of(func, arg, cls.ctx);
+    return mx_need_room(func + strlen("mlx_")) ? NULL : object_of(func, arg, cls.ctx);
 }
 
 int capi_closure_kwargs_keep(const char *func, const char *arg, mlx_closure_kwargs *res, mlx_closure_kwargs cls)
@@ -373,7 +375,7 @@ mlx_closure mlx_closure_new_unary(int (*fun)(mlx_array *, const mlx_array))
 
 int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_array input)
 {
-    struct closure *f = mx_need_room("closure_apply") ? NULL : capi_in_closure(cls);
+    struct closure *f = capi_in_closure(cls);
     struct mx_list y = { 0 };
     int n = 0;
     mx *x = f ? capi_in_arrays(input, &n) : NULL;
