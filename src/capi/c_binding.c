@@ -99,10 +99,9 @@ int mlx_array_lend(const mlx_array arr)
 int mlx_array_take_back(const mlx_array arr)
 {
     mx x = capi_in(arr);
-    if (is_nil(x) || !x->buf)
-        return capi_report();
-    buffer_take_back(x->buf);
-    return 0;
+    if (!is_nil(x) && (!x->buf || !buffer_take_back(x->buf)))
+        mx_fail("[array_take_back] expected an array that is lent, got one that is not");
+    return mx_failed() ? capi_report() : 0;
 }
 
 int mlx_array_device(int *gpu, const mlx_array arr)
@@ -140,10 +139,9 @@ int mlx_array_lend_on(void **address, int *gpu, int64_t *strides, bool *writable
 int mlx_array_take_back_on(const mlx_array arr)
 {
     mx x = capi_in(arr);
-    if (is_nil(x) || !x->buf)
-        return capi_report();
-    buffer_take_back_on(x->buf);
-    return 0;
+    if (!is_nil(x) && (!x->buf || !buffer_take_back_on(x->buf)))
+        mx_fail("[array_take_back_on] expected an array that is lent on a GPU, got one that is not");
+    return mx_failed() ? capi_report() : 0;
 }
 
 int mlx_gpu_of_address(int *gpu, const void *address)

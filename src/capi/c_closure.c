@@ -7,9 +7,11 @@
  * A callback gets handles made for the call; it may replace a result handle as well as fill it. */
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/room.h"
 #include "core/scope.h"
 
 struct handle {
@@ -65,16 +67,16 @@ typedef int custom_vmap_payload(mlx_vector_array *, mlx_vector_int *, const mlx_
 
 /* Handles */
 
-/* The content of the handle becomes o, or a failure is reported: 0 or 1. */
-static int publish(const char *func, const char *arg, enum handle_kind kind, void **ctx, struct object *o)
+/* The content of the handle becomes o, or a failure is kept: 0 or 1. */
+static int keep(const char *func, const char *arg, enum handle_kind kind, void **ctx, struct object *o)
 {
     if (!capi_need(func, "a place for the result", arg, ctx) || !o || mx_failed())
-        return capi_report();
+        return 1;
     struct handle *h = *ctx;
     if (!h) {
         h = mx_malloc(sizeof *h);
         if (!h || capi_made(kind, h, func))
-            return free(h), capi_report();
+            return free(h), 1;
         h->it = NULL;
         *ctx = h;
     }
@@ -84,6 +86,12 @@ static int publish(const char *func, const char *arg, enum handle_kind kind, voi
     if (old)
         object_release(old);
     return 0;
+}
+
+/* The same, a failure being reported. */
+static int publish(const char *func, const char *arg, enum handle_kind kind, void **ctx, struct object *o)
+{
+    return keep(func, arg, kind, ctx, o) ? capi_report() : 0;
 }
 
 static void *object_of(const char *func, const char *arg, void *ctx)
@@ -103,9 +111,15 @@ static int free_argument(enum handle_kind kind, struct handle *h)
     return 0;
 }
 
+/* Who asks for it is about to call it, most likely. */
 struct closure *capi_closure(const char *func, const char *arg, mlx_closure cls)
 {
-    return object_of(func, arg, cls.ctx);
+    return mx_need_room(func + strlen("mlx_")) ? NULL : object_of(func, arg, cls.ctx);
+}
+
+int capi_closure_kwargs_keep(const char *func, const char *arg, mlx_closure_kwargs *res, mlx_closure_kwargs cls)
+{
+    return keep(func, arg, HANDLE_closure_kwargs, &res->ctx, object_of(func, arg, cls.ctx));
 }
 
 struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_custom cls)
@@ -121,8 +135,56 @@ struct vjp_rule *capi_opt_vjp(mlx_closure_custom cls) { return opt(cls.ctx); }
 struct jvp_rule *capi_opt_jvp(mlx_closure_custom_jvp cls) { return opt(cls.ctx); }
 struct vmap_rule *capi_opt_vmap(mlx_closure_custom_vmap cls) { return opt(cls.ctx); }
 
+/* What a transform made, around functions that were made so too perhaps, any number of them: a call that the stack has
+ * no room for is an error, and what goes is freed one after the other. */
+struct nested {
+    struct closure closure;
+    struct closure *f;
+    struct nested *next;
+};
+static _Thread_local struct nested *going;
+
+static int call_nested(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct closure *f = ((struct nested *)self)->f;
+    return mx_need_room("closure") || f->call(f, n, x, out);
+}
+
+static void nested_destroy(struct object *o)
+{
+    struct nested *g = (struct nested *)o, *outermost = going ? NULL : g;
+    g->next = going;
+    going = g;
+    while (outermost) { /* the others come to the list in front of it while it is there */
+        g = going;
+        struct closure *f = g->f;
+        if (f) {
+            g->f = NULL;
+            object_release(&f->object);
+            continue;
+        }
+        going = g->next;
+        if (g == outermost)
+            outermost = NULL;
+        free(g);
+    }
+}
+
+/* Takes f over. */
+static struct closure *nested_new(struct closure *f)
+{
+    struct nested *g = f ? mx_malloc(sizeof *g) : NULL;
+    if (!g) {
+        object_release(f ? &f->object : NULL);
+        return NULL;
+    }
+    *g = (struct nested){ { { .refs = 1, .destroy = nested_destroy }, call_nested }, f, NULL };
+    return &g->closure;
+}
+
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
 {
+    f = nested_new(f);
     int failed = publish(func, "res", HANDLE_closure, res ? &res->ctx : NULL, f ? &f->object : NULL);
     if (f)
         object_release(&f->object);
@@ -218,7 +280,8 @@ static bool call_open(struct direct_call *c, const char *func, void *cls, const 
                       const mlx_vector_array in[])
 {
     static const char *const args[] = { "input_0", "input_1", "input_2" };
-    *c = (struct direct_call){ .u = object_of(func, "cls", cls), .before = capi_reports() };
+    *c = (struct direct_call){ .before = capi_reports() };
+    c->u = mx_need_room("closure_apply") ? NULL : object_of(func, "cls", cls);
     if (c->u)
         object_retain(&c->u->as.object);
     bool good = c->u && capi_need(func, "a place for the result", "res", res);
@@ -282,8 +345,10 @@ static int call_unary(struct closure *self, int n, const mx x[], struct mx_list 
         return 1;
     }
     mlx_array in = { NULL }, res = { NULL };
-    if (!capi_publish(&in, x[0])) {
-        unsigned long before = capi_reports();
+    unsigned long before = capi_reports();
+    if (capi_publish(&in, x[0])) {
+        capi_callback_failed(1, before); /* and is reported */
+    } else {
         struct scopes_aside aside;
         int status = !scopes_aside(&aside) ? 1 : came_back(&aside, ((unary *)u->fun)(&res, in));
         if (status)
@@ -367,7 +432,7 @@ static int call_grads(struct value_and_grad *self, int n, const mx x[], struct m
 int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1, mlx_closure_value_and_grad cls,
                                      const mlx_vector_array input)
 {
-    struct value_and_grad *f = object_of(__func__, "cls", cls.ctx);
+    struct value_and_grad *f = mx_need_room("closure_apply") ? NULL : object_of(__func__, "cls", cls.ctx);
     struct mx_list y = { 0 }, dx = { 0 };
     int n = 0;
     mx *x = f ? capi_in_arrays(input, &n) : NULL;

@@ -90,7 +90,7 @@ static struct named_function *named_of_kwargs(const char *func, mlx_closure_kwar
     if (!k)
         return NULL;
     *k = (struct kwargs_function){ { { .refs = 1, .destroy = kwargs_destroy }, call_kwargs }, { NULL } };
-    if (mlx_closure_kwargs_set(&k->f, f)) { /* which has reported */
+    if (capi_closure_kwargs_keep(func, "fun", &k->f, f)) {
         free(k);
         return NULL;
     }

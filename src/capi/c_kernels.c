@@ -1,5 +1,4 @@
 /* c_kernels.c: kernels given as text (fast.h), in three languages that differ in name. */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,18 +248,23 @@ mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new_precompiled(const char *name, size
                                                           const void *image, size_t size, bool ensure_row_contiguous,
                                                           int shared_memory)
 {
+    enum { MOST = 4095 }; /* pointers that a launch can pass */
+    bool few = num_inputs <= MOST && num_outputs <= MOST;
     struct kernel *k = NULL;
     struct kernel like = { .language = KERNEL_IMAGE,
                            .name = name,
                            .source = "",
                            .header = "",
-                           .nin = num_inputs > INT_MAX / 4 ? INT_MAX / 4 : (int)num_inputs,
-                           .nout = num_outputs > INT_MAX / 4 ? INT_MAX / 4 : (int)num_outputs,
+                           .nin = few ? (int)num_inputs : 0,
+                           .nout = few ? (int)num_outputs : 0,
                            .row_major = ensure_row_contiguous,
                            .shared_memory = shared_memory,
                            .image = image,
                            .image_size = size };
-    if (capi_need(__func__, "a name", "name", name) && capi_need(__func__, "an image", "image", image))
+    if (!few)
+        mx_fail("[cuda_kernel] expected at most %d inputs and as many outputs, got %zu and %zu", MOST, num_inputs,
+                num_outputs);
+    else if (capi_need(__func__, "a name", "name", name) && capi_need(__func__, "an image", "image", image))
         k = kernel_new(&like);
     if (!k)
         capi_report();

@@ -79,8 +79,21 @@ static bool is_loading(const char *path)
     return l;
 }
 
+/* A pipe would keep the loader waiting for somebody to write, a device for good perhaps; what is not there is the
+ * loader's to look for, or to tell of. */
+static bool loadable(const char *path)
+{
+    struct stat st;
+    if (!strchr(path, '/') || stat(path, &st) || S_ISREG(st.st_mode))
+        return true;
+    mx_fail_as(MX_RUNTIME, "[register_library] expected a regular file, got %s", path);
+    return false;
+}
+
 static void load_shared(const char *name, const char *path)
 {
+    if (!loadable(path))
+        return;
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!so) {
         mx_fail_as(MX_RUNTIME, "[register_library] could not load '%s': %s", name, dlerror());

@@ -170,6 +170,8 @@ char *capi_text_copy(const char *s); /* NULL after a failure */
 /* Closures (capi/c_closure.c); NULL after a failure. */
 struct closure *capi_closure(const char *func, const char *arg, mlx_closure cls);
 #define capi_in_closure(cls) capi_closure(__func__, #cls, cls)
+/* One more handle of the function: 0, or non-zero after mx_fail. */
+int capi_closure_kwargs_keep(const char *func, const char *arg, mlx_closure_kwargs *res, mlx_closure_kwargs cls);
 struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_custom cls);
 struct vjp_rule *capi_opt_vjp(mlx_closure_custom cls); /* NULL for an empty handle */
 struct jvp_rule *capi_opt_jvp(mlx_closure_custom_jvp cls);

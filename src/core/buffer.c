@@ -271,7 +271,12 @@ void buffer_lend(struct buffer *b)
     atomic_store(&b->touched, true);
 }
 
-void buffer_take_back(struct buffer *b) { atomic_fetch_sub(&b->lent, 1); }
+bool buffer_take_back(struct buffer *b)
+{
+    int n = atomic_load(&b->lent);
+    while (n > 0 && !atomic_compare_exchange_weak(&b->lent, &n, n - 1)) {}
+    return n > 0;
+}
 
 /* On the side's own stream, behind whoever reads the former bytes.  What another device has is copied there when it
  * is next needed. */
@@ -416,17 +421,21 @@ void *buffer_lend_on(struct buffer *b, struct device *where, void *theirs)
     return p;
 }
 
-void buffer_take_back_on(struct buffer *b)
+bool buffer_take_back_on(struct buffer *b)
 {
     lock_take(&moving);
     struct side *d = atomic_load(&b->sides);
-    while (d && d->next) d = d->next; /* the one that was alone when it was lent */
+    while (d && d->next) d = d->next;                            /* the one that was alone when it was lent */
+    bool is_lent = atomic_load(&b->lent_on) > (d && d->foreign); /* what is foreign is lent for good */
+    if (!is_lent)
+        d = NULL;
     if (d && d->stream->on->trail(d->stream, NULL))
         mx_error_clear(); /* of a lost device, on which nothing runs any more */
     else if (d)
         d->mark = d->stream->on->mark(d->stream); /* who reads comes after what they wrote */
-    atomic_fetch_sub(&b->lent_on, 1);
+    atomic_fetch_sub(&b->lent_on, is_lent);
     lock_give(&moving);
+    return is_lent;
 }
 
 struct foreign {

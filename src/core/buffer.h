@@ -88,14 +88,14 @@ int buffer_made_of(struct buffer *b, const struct buffer *x);
 void buffer_leave_devices(struct buffer *b);
 /* Between the two somebody outside may write the host's bytes, which devices copy anew for every reader. */
 void buffer_lend(struct buffer *b);
-void buffer_take_back(struct buffer *b);
+bool buffer_take_back(struct buffer *b); /* false: it is not lent */
 /* The side of a device that alone has the bytes; NULL where the host has them as well, or no device that others use. */
 const struct side *buffer_side_alone(struct buffer *b);
 /* The same of bytes that a device alone has: their address there, or NULL; work queued on `theirs` from now on finds
  * them (struct device_class).  The host's are copied anew for every reader.  Memory that is taken back is used for what
  * comes after what is queued by then. */
 void *buffer_lend_on(struct buffer *b, struct device *where, void *theirs);
-void buffer_take_back_on(struct buffer *b);
+bool buffer_take_back_on(struct buffer *b); /* false: it is not lent */
 /* Memory of somebody else on the device of s, whose bytes are there for what is queued on s from now on; `release` is
  * called when what was queued here has read it.  On failure as below. */
 struct buffer *buffer_wrap_on(struct stream *s, void *p, size_t bytes, void (*release)(void *), void *payload);

@@ -72,7 +72,10 @@ void mx_error_called(const char *op)
     memcpy(failure.message + 1, op, n);
 }
 
-enum mx_error mx_error_of_system(int why) { return why == ENOENT ? MX_NO_FILE : MX_RUNTIME; }
+enum mx_error mx_error_of_system(int why)
+{
+    return why == ENOENT ? MX_NO_FILE : why == ENOMEM ? MX_MEMORY : MX_RUNTIME;
+}
 
 struct mx_array *mx_fail_memory(unsigned long bytes)
 {
@@ -110,7 +113,7 @@ void mx_defer_releases(bool on) { deferring = on; }
 
 static bool deferred(void (*dtor)(void *), void *payload)
 {
-    struct owner *o = deferring ? malloc(sizeof *o) : NULL;
+    struct owner *o = deferring ? mx_try_malloc(sizeof *o) : NULL;
     if (!o)
         return false;
     *o = (struct owner){ dtor, payload, atomic_load(&pending) };

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/memory.h"
+
 /* FNV-1a */
 static uint64_t hash_bytes(const void *data, size_t n, uint64_t h)
 {
@@ -103,7 +105,7 @@ static struct kept_file *files_in(DIR *d, size_t *n, size_t *total)
             !S_ISREG(s.st_mode))
             continue;
         if (*n == cap) {
-            struct kept_file *more = realloc(all, (cap = cap ? 2 * cap : 64) * sizeof *all);
+            struct kept_file *more = mx_try_realloc(all, (cap = cap ? 2 * cap : 64) * sizeof *all);
             if (!more)
                 break;
             all = more;
@@ -174,7 +176,7 @@ static uint8_t *file_bytes(int fd, size_t *n)
     if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) || s.st_size > MOST)
         return NULL;
     *n = (size_t)s.st_size;
-    uint8_t *data = malloc(*n + 1);
+    uint8_t *data = mx_try_malloc(*n + 1);
     if (data && read_fd(fd, data, *n))
         return data;
     free(data);

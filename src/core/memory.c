@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "core/memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,19 +36,42 @@ bool mx_test_should_fail(void)
     return atomic_fetch_sub(&fail_at, 1) == 1;
 }
 
+static bool refused(void)
+{
+    if (__builtin_expect(!mx_test_should_fail(), 1))
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+void *mx_try_malloc(size_t bytes) { return refused() ? NULL : malloc(bytes ? bytes : 1); }
+void *mx_try_realloc(void *old, size_t bytes) { return refused() ? NULL : realloc(old, bytes ? bytes : 1); }
+void *mx_try_aligned(size_t bytes) { return refused() ? NULL : aligned_alloc(64, (bytes / 64 + 1) * 64); }
+
+static char *copied(const char *s, void *to(size_t))
+{
+    size_t bytes = strlen(s) + 1;
+    char *copy = to(bytes);
+    return copy ? memcpy(copy, s, bytes) : NULL;
+}
+
+char *mx_try_strdup(const char *s) { return copied(s, mx_try_malloc); }
+char *mx_strdup(const char *s) { return copied(s, mx_malloc); }
+
 void *mx_malloc(size_t bytes)
 {
-    void *p = mx_test_should_fail() ? NULL : malloc(bytes ? bytes : 1);
+    void *p = mx_try_malloc(bytes);
     if (!p)
         mx_fail_memory(bytes);
     return p;
 }
 
-char *mx_strdup(const char *s)
+void *mx_calloc(size_t n, size_t item)
 {
-    size_t bytes = strlen(s) + 1;
-    char *copy = mx_malloc(bytes);
-    return copy ? memcpy(copy, s, bytes) : NULL;
+    void *p = refused() ? NULL : calloc(n ? n : 1, item);
+    if (!p)
+        mx_fail_memory(n * item);
+    return p;
 }
 
 void *mx_grown(void *old, int n, int *cap, size_t item)
@@ -56,7 +80,7 @@ void *mx_grown(void *old, int n, int *cap, size_t item)
         return old;
     int more = *cap ? *cap * 2 : 16;
     while (more <= n) more *= 2;
-    void *p = mx_test_should_fail() ? NULL : realloc(old, (size_t)more * item);
+    void *p = mx_try_realloc(old, (size_t)more * item);
     if (!p) {
         mx_fail_memory((size_t)more * item);
         return NULL;
@@ -197,7 +221,7 @@ static size_t active_in(const struct memory *m)
 }
 
 /* The default is the host's. */
-static size_t limit_of(const struct memory *m)
+size_t memory_limit_of(const struct memory *m)
 {
     size_t set = atomic_load_explicit(&limit, memory_order_relaxed);
     if (m->device && set == atomic_load_explicit(&default_limit, memory_order_relaxed))
@@ -207,7 +231,7 @@ static size_t limit_of(const struct memory *m)
 
 bool memory_allows(size_t bytes)
 {
-    size_t most = limit_of(&host_memory);
+    size_t most = memory_limit_of(&host_memory);
     return bytes <= most && active_in(&host_memory) <= most - bytes;
 }
 
@@ -372,7 +396,7 @@ static bool found(struct memory *m, int bin, const struct stream *s, bool any, s
 void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capacity, struct stream **last)
 {
     int bin;
-    size_t size = *capacity = memory_class(bytes, &bin), most = limit_of(m);
+    size_t size = *capacity = memory_class(bytes, &bin), most = memory_limit_of(m);
     struct memory_block b = { .last = s };
     if (found(m, bin, s, false, &b))
         goto taken;

@@ -70,6 +70,7 @@ size_t memory_active(void);
 size_t memory_peak(void);
 size_t memory_cached(void);
 size_t memory_limit(void);
+size_t memory_limit_of(const struct memory *m); /* of the host or a device: what is set, else what it has */
 void memory_reset_peak(void);
 size_t memory_set_limit(size_t bytes);       /* returns the former one */
 size_t memory_set_cache_limit(size_t bytes); /* returns the former one */
@@ -79,9 +80,16 @@ void memory_clear_cache(void);
 /* The n-th allocation from now on fails (arrays, nodes and buffers alike); 0: none. */
 void mx_test_fail_at(long n);
 bool mx_test_should_fail(void);
-/* malloc that takes part in mx_test_fail_at and reports its failure. */
+/* What the library allocates otherwise is of these, which take part in mx_test_fail_at: malloc, calloc and strdup that
+ * report their failure; */
 void *mx_malloc(size_t bytes);
+void *mx_calloc(size_t n, size_t item);
 char *mx_strdup(const char *s);
+/* and those that leave it to the caller, errno being ENOMEM; `aligned` is to 64 bytes. */
+void *mx_try_malloc(size_t bytes);
+void *mx_try_aligned(size_t bytes);
+void *mx_try_realloc(void *old, size_t bytes);
+char *mx_try_strdup(const char *s);
 /* A growing array of *cap items with room for the one numbered n; NULL after mx_fail, `old` as it was. */
 void *mx_grown(void *old, int n, int *cap, size_t item);
 

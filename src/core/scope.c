@@ -20,7 +20,7 @@ static _Thread_local struct {
 static bool grow_scope(void)
 {
     size_t cap = here.cap ? here.cap * 2 : 64;
-    mx *lent = here.cap ? malloc(cap * sizeof *lent) : here.first;
+    mx *lent = here.cap ? mx_try_malloc(cap * sizeof *lent) : here.first;
     if (!lent)
         return false;
     if (here.n)

@@ -230,7 +230,7 @@ void event_set(struct event *e, enum mx_error kind, const char *message)
 {
     if (kind != MX_OK) {
         e->error = kind;
-        e->message = message ? strdup(message) : NULL; /* NULL: there was no memory for it */
+        e->message = message ? mx_try_strdup(message) : NULL; /* NULL: there was no memory for it */
     }
     lock_take(&event_lock);
     atomic_store_explicit(&e->done, 1, memory_order_release);

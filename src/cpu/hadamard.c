@@ -47,7 +47,7 @@ static void hadamard_rows(void *ctx, int64_t begin, int64_t end)
 {
     struct hadamard_job *j = ctx;
     size_t size = dtype_size(j->work), in = dtype_size(j->t), n = (size_t)j->n;
-    char *room = malloc(2 * n * size);
+    char *room = mx_try_malloc(2 * n * size);
     if (!room) {
         atomic_store(&j->failed, true);
         return;

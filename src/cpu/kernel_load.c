@@ -180,7 +180,7 @@ static bool compile_text(const char *name, const char *text, const char *flags, 
         good = false;
     if (!good)
         return mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: cannot write %s: %s", name, source, strerror(errno)), false;
-    char *argv[WORDS + 8], *command = strdup(compiler()), *usual = strdup(always), *more = strdup(flags);
+    char *argv[WORDS + 8], *command = mx_strdup(compiler()), *usual = mx_strdup(always), *more = mx_strdup(flags);
     if (command && usual && more) {
         int n = split_words(more, argv, split_words(usual, argv, split_words(command, argv, 0)));
         const char *const rest[] = { "-o", object, source, "-lm", NULL };
@@ -188,8 +188,6 @@ static bool compile_text(const char *name, const char *text, const char *flags, 
         int status = run_compiler(name, argv, log);
         if (status > 0 || (status == 0 && access(object, R_OK)))
             refused(name, argv[0], log, status);
-    } else {
-        mx_fail_memory(strlen(flags));
     }
     free(command);
     free(usual);
@@ -315,7 +313,7 @@ static kernel_fn *program_made(struct program *p, const char *text, const char *
         while (*at != p) at = &(*at)->next;
         *at = p->next;
         if (mx_error_kind() != MX_INTERRUPTED)
-            p->message = strdup(mx_error_message());
+            p->message = mx_try_strdup(mx_error_message());
         run = NULL;
         if (!p->waiting)
             discard_program(p);

@@ -141,7 +141,7 @@ __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NUL
 static void some(void *ctx, int64_t begin, int64_t end)
 {
     struct linalg_job *j = ctx;
-    struct scratch s = { .p = malloc(j->scratch + 1) };
+    struct scratch s = { .p = mx_try_malloc(j->scratch + 1) };
     enum admission entry = s.p ? blas_enter() : REFUSED;
     if (entry == REFUSED) {
         atomic_store(&j->no_memory, true);

@@ -191,7 +191,7 @@ static void value_rows(void *ctx, int64_t begin, int64_t end)
 {
     struct sort_rows *r = ctx;
     size_t n = (size_t)r->n;
-    void *room = r->size < 4 && r->size > 1 ? malloc(n * 4) : NULL;
+    void *room = r->size < 4 && r->size > 1 ? mx_try_malloc(n * 4) : NULL;
     if (r->size == 2 && !room) {
         r->failed = true;
         return;
@@ -259,7 +259,7 @@ static void place_rows(void *ctx, int64_t begin, int64_t end)
 {
     struct sort_rows *r = ctx;
     size_t n = (size_t)r->n;
-    int64_t *pair = malloc(n * sizeof *pair * (r->width == 8 ? 2 : 1)), *wide = pair + n;
+    int64_t *pair = mx_try_malloc(n * sizeof *pair * (r->width == 8 ? 2 : 1)), *wide = pair + n;
     int32_t key[1024];
     if (!pair) {
         r->failed = true;

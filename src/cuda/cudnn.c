@@ -280,11 +280,10 @@ static struct plan *make_plan(const struct dnn_conv *c, void *handle)
 {
     struct engine e = { 0 };
     double since = now();
-    struct plan *p = calloc(1, sizeof *p);
+    struct plan *p = mx_try_malloc(sizeof *p);
     if (!p)
         return NULL;
-    p->of = *c;
-    p->users = 1;
+    *p = (struct plan){ .of = *c, .users = 1 };
     struct made graph = { 0 };
     void *d = describe_graph(&graph, c, handle);
     p->made = graph;

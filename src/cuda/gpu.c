@@ -94,6 +94,28 @@ struct gpu *gpu_use(int number)
     return current = g;
 }
 
+/* Does nothing work any more after it?  Others are of the call that they came from, a launch that is refused say. */
+static bool loses_device(int error)
+{
+    static const int all[] = {
+        3,   4,                            /* the driver is not, or no longer, there */
+        46,                                /* the device is not available */
+        201, 709,                          /* the context is none, or is destroyed */
+        214,                               /* memory gave bits that cannot be corrected */
+        220, 226,                          /* NVLink, or a part of the device that was cut off */
+        700,                               /* an illegal address */
+        702,                               /* a kernel took longer than the system allows */
+        710,                               /* an assertion of a kernel */
+        714, 715, 716, 717, 718, 719, 721, /* traps: stack, instruction, alignment, address space, counter, others */
+        806, 810,                          /* the server that shares the device among processes */
+        999,                               /* unknown to the driver */
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] == error)
+            return true;
+    return false;
+}
+
 int gpu_check(struct gpu *g, const char *op, int error)
 {
     int lost = atomic_load_explicit(&g->lost, memory_order_relaxed);
@@ -104,7 +126,7 @@ int gpu_check(struct gpu *g, const char *op, int error)
                    cuda_error_text(lost));
         return 1;
     }
-    if (error != CUDA_OUT_OF_MEMORY)
+    if (loses_device(error))
         atomic_store(&g->lost, error);
     return cuda_fail(op, error);
 }

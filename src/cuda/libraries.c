@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/lock.h"
 #include "core/pool.h"
@@ -41,6 +42,9 @@ static const struct row {
 
 static void *open_path(const char *path, int flags)
 {
+    struct stat st;
+    if (strchr(path, '/') && (stat(path, &st) || !S_ISREG(st.st_mode))) /* a pipe would keep the loader waiting */
+        return NULL;
     sigset_t before = signals_block();
     void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | flags);
     signals_restore(before);

@@ -69,9 +69,10 @@ void *gpu_alloc(struct stream *s, size_t bytes)
         cu.memory_info(&available, &total);
         memory_largest(&g->memory, largest);
         mx_fail_as(MX_MEMORY,
-                   "[memory] could not allocate %zu bytes on GPU %d: %zu of %zu bytes are free, %zu are "
-                   "used here%s",
-                   bytes, g->number, available, total, atomic_load(&g->memory.active), largest);
+                   "[memory] could not allocate %zu bytes on GPU %d: %zu of %zu bytes are free, %zu are used here, the "
+                   "memory limit is %zu bytes%s",
+                   bytes, g->number, available, total, atomic_load(&g->memory.active), memory_limit_of(&g->memory),
+                   largest);
         return NULL;
     }
     if (last != s && s->on->follow(s, last, s->on->mark(last))) {

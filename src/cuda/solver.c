@@ -135,7 +135,7 @@ static int run_trial(const struct solver_on *s, enum solver_kind kind, void *str
         e = CUSOLVER_STATUS_MAPPING_ERROR;
     if (!e)
         e = ask_room(s->handle, s->params, &p, &room);
-    room.host = malloc(room.host_bytes + 1);
+    room.host = mx_try_malloc(room.host_bytes + 1);
     if (!e && (!room.host || (room.bytes && cu.memory_alloc(&workspace, room.bytes))))
         e = CUSOLVER_STATUS_ALLOC_FAILED;
     room.device = (void *)workspace;
@@ -215,11 +215,9 @@ static int *flags_on_host(const struct work *w)
 {
     size_t bytes = (size_t)w->count * sizeof(int32_t);
     struct gpu_stream *q = gpu_stream(w->r->stream);
-    int *flags = malloc(bytes);
-    if (!flags) {
-        mx_fail_memory(bytes);
+    int *flags = mx_malloc(bytes);
+    if (!flags)
         return NULL;
-    }
     int e = cu.copy_to_host(flags, (uint64_t)w->odd, bytes, q->stream);
     if (!gpu_check(q->gpu, w->r->node->op->name, e ? e : cu.stream_wait(q->stream)))
         return flags;
@@ -261,11 +259,9 @@ static int solve(struct work *w, struct problem p, const struct steps *by, const
     lock_take(&solving);
     int e = ask_room(s->handle, s->params, &p, &room);
     lock_give(&solving);
-    room.host = malloc(room.host_bytes + 1);
+    room.host = mx_malloc(room.host_bytes + 1);
     room.device = e ? NULL : work_hold(w, (int64_t)room.bytes + 1);
     int failed = !e && (!room.host || !room.device);
-    if (!room.host)
-        mx_fail_memory(room.host_bytes);
     if (!failed && !e)
         e = solve_each(w, p, by, odd, &room);
     if (!failed && !e) {

@@ -29,7 +29,7 @@ static int open_ring(struct gpu_ring *r)
         return e;
     void *p = NULL;
     r->pinned = !r->ended && !cu.host_alloc(&p, (size_t)GPU_PIECES * PIECE);
-    r->memory = r->pinned ? p : malloc((size_t)GPU_PIECES * PIECE);
+    r->memory = r->pinned ? p : mx_try_malloc((size_t)GPU_PIECES * PIECE);
     return r->memory ? 0 : CUDA_OUT_OF_MEMORY;
 }
 

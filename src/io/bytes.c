@@ -18,7 +18,7 @@ void put_bytes(struct bytes *b, const void *data, size_t n)
     if (n > b->cap - b->n) {
         size_t cap = b->cap ? b->cap : 4096;
         while (cap - b->n < n) cap *= 2;
-        uint8_t *more = mx_test_should_fail() ? NULL : realloc(b->v, cap);
+        uint8_t *more = mx_try_realloc(b->v, cap);
         if (!more) {
             mx_fail_memory(cap);
             b->failed = true;

@@ -19,18 +19,14 @@ int archive_add(struct archive *a, const char *name, mx x)
 {
     if (is_nil(x))
         return 1;
-    if (a->n == a->cap) {
-        int cap = a->cap ? a->cap * 2 : 16;
-        struct named_array *more = realloc(a->arrays, (size_t)cap * sizeof *more);
-        if (!more)
-            return mx_fail_memory((size_t)cap * sizeof *more), 1;
-        a->arrays = more;
-        a->cap = cap;
-    }
+    struct named_array *more = mx_grown(a->arrays, a->n, &a->cap, sizeof *more);
+    if (!more)
+        return 1;
+    a->arrays = more;
     struct named_array *e = &a->arrays[a->n];
-    *e = (struct named_array){ .name = strdup(name) };
+    *e = (struct named_array){ .name = mx_strdup(name) };
     if (!e->name)
-        return mx_fail_memory(strlen(name)), 1;
+        return 1;
     mx_keep(&e->array, x);
     a->n++;
     return 0;
@@ -38,20 +34,14 @@ int archive_add(struct archive *a, const char *name, mx x)
 
 int archive_add_text(struct archive *a, const char *name, const char *text)
 {
-    if (a->n_meta == a->meta_cap) {
-        int cap = a->meta_cap ? a->meta_cap * 2 : 16;
-        struct named_text *more = realloc(a->meta, (size_t)cap * sizeof *more);
-        if (!more)
-            return mx_fail_memory((size_t)cap * sizeof *more), 1;
-        a->meta = more;
-        a->meta_cap = cap;
-    }
+    struct named_text *more = mx_grown(a->meta, a->n_meta, &a->meta_cap, sizeof *more);
+    if (!more)
+        return 1;
+    a->meta = more;
     struct named_text *e = &a->meta[a->n_meta];
-    *e = (struct named_text){ strdup(name), strdup(text) };
+    *e = (struct named_text){ mx_strdup(name), mx_strdup(text) };
     a->n_meta++;
-    if (!e->name || !e->text)
-        return mx_fail_memory(strlen(name) + strlen(text)), 1;
-    return 0;
+    return !e->name || !e->text;
 }
 
 void archive_free(struct archive *a)

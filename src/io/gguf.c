@@ -68,9 +68,9 @@ static struct gguf_value *new_value(struct gguf *g, const char *key, enum gguf_k
     if (!all)
         return NULL;
     g->values = all;
-    all[g->n] = (struct gguf_value){ .key = strdup(key), .kind = kind };
+    all[g->n] = (struct gguf_value){ .key = mx_strdup(key), .kind = kind };
     if (!all[g->n].key)
-        return mx_fail_memory(strlen(key)), NULL;
+        return NULL;
     return &all[g->n++];
 }
 
@@ -315,8 +315,8 @@ static bool take_tensor(struct gguf_cursor *c, struct gguf_tensor *t)
     t->at = c->at;
     if (!take_gguf_string(c, "the name of a tensor", &n))
         return false;
-    if (!(t->name = strdup(c->text)))
-        return mx_fail_memory(n), false;
+    if (!(t->name = mx_strdup(c->text)))
+        return false;
     if (!take_sizes(c, t) || !take_u32(c, &type, t->name) || !take_u64(c, &t->offset, t->name))
         return false;
     t->type = ggml_type(type);

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/memory.h"
+
 /* Where a path leads to, through links, the last of which may lead to what is not there yet; to be
  * freed, NULL without memory or where links lead to each other: errno. */
 static char *followed(const char *path)
@@ -22,7 +24,7 @@ static char *followed(const char *path)
     char *at = realpath(path, NULL), link[PATH_MAX];
     if (at || errno == ELOOP)
         return at;
-    at = strdup(path);
+    at = mx_try_strdup(path);
     for (int i = 0; at && i < 40; i++) {
         ssize_t n = readlink(at, link, sizeof link - 1);
         if (n < 0)
@@ -62,7 +64,7 @@ static void open_named(struct new_file *f)
         if (f->fd < 0 && errno != EEXIST)
             break;
     }
-    if (f->fd >= 0 && !(f->temporary = strdup(name))) {
+    if (f->fd >= 0 && !(f->temporary = mx_try_strdup(name))) {
         unlinkat(f->folder, name, 0);
         close(f->fd);
         f->fd = -1;
@@ -75,7 +77,7 @@ static bool settle_target(struct new_file *f, const char *path)
 {
     char *target = followed(path);
     char *slash = target ? strrchr(target, '/') : NULL;
-    f->name = target ? strdup(slash ? slash + 1 : target) : NULL;
+    f->name = target ? mx_try_strdup(slash ? slash + 1 : target) : NULL;
     if (slash)
         slash[1] = 0;
     if (f->name)
@@ -129,7 +131,7 @@ static bool name_it(struct new_file *f, const char *self)
     char name[NAME_MAX + 1];
     for (int i = 0; i < TRIES && name_beside(f, name); i++) {
         if (!linkat(AT_FDCWD, self, f->folder, name, AT_SYMLINK_FOLLOW)) {
-            f->temporary = strdup(name);
+            f->temporary = mx_try_strdup(name);
             if (!f->temporary) {
                 unlinkat(f->folder, name, 0);
                 errno = ENOMEM;

@@ -134,10 +134,8 @@ struct source *source_open(const char *path)
         return NULL;
     }
     struct file_source *f = mx_malloc(sizeof *f);
-    char *label = f ? strdup(path) : NULL;
+    char *label = f ? mx_strdup(path) : NULL;
     if (!label) {
-        if (f)
-            mx_fail_memory(strlen(path));
         free(f);
         close(fd);
         return NULL;

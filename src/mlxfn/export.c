@@ -173,7 +173,7 @@ static int replace(const struct exporter *e, struct export_trace *t, int *left)
     struct wire_form *f = v ? mx_malloc(sizeof *f) : NULL;
     struct shapeless_trace *said = f ? shapeless_begin(e->shapeless) : NULL;
     free(t->folded);
-    t->folded = said ? calloc((size_t)g->r.n + 1, sizeof *t->folded) : NULL;
+    t->folded = said ? mx_calloc((size_t)g->r.n + 1, sizeof *t->folded) : NULL;
     *left = 0;
     if (!t->folded) {
         shapeless_free(said);
@@ -254,9 +254,7 @@ static int lower(const struct exporter *e, struct export_trace *t)
 bool *export_made(const struct export_trace *t)
 {
     const struct graph *g = &t->g;
-    bool *made = calloc((size_t)g->r.n_values + 1, sizeof *made);
-    if (!made)
-        mx_fail_memory((size_t)g->r.n_values);
+    bool *made = mx_calloc((size_t)g->r.n_values + 1, sizeof *made);
     for (int i = 0; made && i < g->r.n; i++)
         for (int k = 0; k < g->r.entries[i].node->nout && !t->folded[i]; k++) made[graph_makes(g, i)[k]] = true;
     return made;

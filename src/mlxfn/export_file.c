@@ -251,7 +251,7 @@ int export_write(struct exporter *e, struct export_trace *t, int n_keys, const c
 {
     struct writing w = { .e = e, .t = t, .base = e->end, .fresh = e->constants.n };
     w.made = export_made(t);
-    w.done = w.made ? calloc((size_t)t->g.r.n_values + 1, sizeof *w.done) : NULL;
+    w.done = w.made ? mx_calloc((size_t)t->g.r.n_values + 1, sizeof *w.done) : NULL;
     int failed = !w.done || put_trace(&w, n_keys, keys) || exporter_lost(e) || commit(e, &w);
     if (failed)
         export_forget(e, w.fresh);

@@ -90,7 +90,7 @@ static void *fail_open(enum mx_error kind, const char *path, const char *why)
 static void *read_file(int fd, size_t n)
 {
     size_t got = 0;
-    char *bytes = aligned_alloc(64, (n + 63) / 64 * 64);
+    char *bytes = mx_try_aligned(n);
     while (bytes && got < n) {
         ssize_t more = pread(fd, bytes + got, n - got < 1u << 30 ? n - got : 1u << 30, (off_t)got);
         if (more < 0 && errno == EINTR)

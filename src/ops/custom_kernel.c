@@ -192,11 +192,6 @@ static bool keep_image(struct kernel *new, const struct kernel *k)
 struct kernel *kernel_new(const struct kernel *k)
 {
     const char *word = kernel_word(k->language);
-    enum { MOST = 4095 }; /* pointers that a launch can pass */
-    if (k->image && (k->nin > MOST || k->nout > MOST))
-        return mx_fail("[%s] expected at most %d inputs and as many outputs, got %d and %d", word, MOST, k->nin,
-                       k->nout),
-               NULL;
     if (k->image ? !*k->name : !is_identifier(k->name, NAME_LENGTH)) /* of C++, where it is compiled */
         return mx_fail("[%s] expected the name of a kernel to be an identifier (at most %d letters, digits and "
                        "underscores), got \"%.200s\"",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/pool.h"
 
 enum { GRAIN = 256 << 10 }; /* bytes that are worth a thread; of any type whole elements */
@@ -31,7 +32,7 @@ static void read_range(void *ctx, int64_t begin, int64_t end)
     pthread_mutex_lock(&r->lock);
     if (r->error == MX_OK) {
         r->error = mx_error_kind();
-        r->message = strdup(mx_error_message());
+        r->message = mx_try_strdup(mx_error_message());
     }
     pthread_mutex_unlock(&r->lock);
     mx_error_clear();
@@ -49,7 +50,7 @@ int load_read(struct source *from, void *to, uint64_t n, uint64_t offset, enum d
         read_range(&r, 0, (int64_t)n);
     pthread_mutex_destroy(&r.lock);
     if (r.error != MX_OK)
-        mx_fail_as(r.error, "%s", r.message ? r.message : "");
+        mx_fail_as(r.error, "%s", r.message ? r.message : "[load] out of memory");
     free(r.message);
     return r.error != MX_OK;
 }

@@ -15,7 +15,7 @@ static void finish_batch(struct batch_queue *q, struct event *done, bool now)
     /* Who gave up knows. */
     if (!now && done->error != MX_OK && done->error != MX_INTERRUPTED && q->error == MX_OK) {
         q->error = done->error;
-        q->message = done->message ? strdup(done->message) : NULL;
+        q->message = done->message ? mx_try_strdup(done->message) : NULL;
     }
     q->busy = false;
     q->done++;
@@ -196,7 +196,7 @@ int queue_synchronize(struct stream *s)
     q->message = NULL;
     pthread_mutex_unlock(&q->lock);
     if (error != MX_OK)
-        mx_fail_computing(error, message ? message : "");
+        mx_fail_computing(error, message ? message : "out of memory");
     free(message);
     return error != MX_OK;
 }

@@ -341,6 +341,9 @@ int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
 {
     emulated_fn *f;
     memcpy(&f, &function, sizeof f);
+    const char *pretended = getenv("PRETEND_LAUNCH"); /* the error that launches end with */
+    if (pretended)
+        return atoi(pretended);
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) ||
         !stream || extra)
         return INVALID_VALUE;

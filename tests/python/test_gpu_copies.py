@@ -117,3 +117,37 @@ os._exit(0)
 def test_an_exit_while_another_thread_copies():
     ran = run(BUSY + "print('well')")
     assert (ran.returncode, ran.stdout) == (0, "well\n"), ran.stderr
+
+
+def test_memory_that_the_limit_refuses():
+    with pytest.raises(MemoryError, match=r"on GPU 0: .* are used here, the memory limit is 1048576 bytes"):
+        before = mx.set_memory_limit(1 << 20)
+        try:
+            mx.eval(mx.sort(mx.zeros(10**6, stream=mx.gpu) + 1, stream=mx.gpu))
+        finally:
+            mx.set_memory_limit(before)
+
+
+@pytest.mark.parametrize("error, lost", [(1, False), (701, False), (200, False), (700, True), (719, True), (999, True)])
+def test_a_launch_that_is_refused(error, lost):
+    """PRETEND_LAUNCH is to the emulated driver.  Other work goes on, unless nothing works after the error."""
+    program = f"""
+import os
+import mlx.core as mx
+x = mx.array([1.0, 2.0])
+try:
+    if mx.device_info(mx.gpu)["device_name"] == "emulated":
+        os.environ["PRETEND_LAUNCH"] = "{error}"
+        mx.eval(mx.exp(x, stream=mx.gpu))
+except RuntimeError as said:
+    print("FAILED" in str(said))
+os.environ.pop("PRETEND_LAUNCH", None)
+try:
+    print(mx.add(x, x, stream=mx.gpu).tolist())
+except RuntimeError as said:
+    print("GPU 0 is lost after FAILED" in str(said))
+print(mx.add(x, x, stream=mx.cpu).tolist())
+"""
+    ran = run(program)
+    if mx.device_info(mx.gpu)["device_name"] == "emulated":
+        assert ran.stdout.split("\n") == ["True", "True" if lost else "[2.0, 4.0]", "[2.0, 4.0]", ""], ran.stderr

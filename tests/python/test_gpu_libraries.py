@@ -41,6 +41,13 @@ def test_none_is_needed():
     assert found == dict.fromkeys(NAMES) and not said
 
 
+def test_a_pipe_is_none(tmp_path):
+    """The loader would wait for somebody to write."""
+    os.mkfifo(tmp_path / FILE)
+    found, _ = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(tmp_path))
+    assert not (found["cublasLt"] or {"path": ""})["path"].startswith(str(tmp_path))
+
+
 @pretended
 def test_what_is_told_of_those_that_are_found(tmp_path):
     versions = {

@@ -1,6 +1,8 @@
-"""The folders of src include each other as docs/architecture.md says, and the check of that can fail."""
+"""The folders of src include each other as docs/architecture.md says, and the check of that can fail; memory is got in
+one place."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
@@ -28,3 +30,14 @@ def test_an_edge_that_runs_up_is_found(tmp_path, monkeypatch):
     assert list(check.faults()) == ["the table of rooms: core includes ops, which stands below it"]
     page.write_text("| `core` | | arrays |\n")
     assert "src/ops: no row in the table of rooms" in list(check.faults())
+
+
+def test_memory_is_got_where_tests_can_refuse_it():
+    """Through core/memory.h: sweeps of failing allocations reach it there, and it is reported."""
+    asks = re.compile(r"(?<![\w.>])(?:malloc|calloc|realloc|strn?dup|aligned_alloc|posix_memalign)\(")
+    own = {"core/memory.c", "core/slab.c"}
+    own |= {"run/eval.c", "transform/compile.c", "transform/graph.c"}  # go on without what they do not get
+    for path in sorted((TOP / "src").rglob("*.[ch]")):
+        text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+        if str(path.relative_to(TOP / "src")) not in own:
+            assert asks.findall(text) == [], path

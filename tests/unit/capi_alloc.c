@@ -2,7 +2,6 @@
  * was, and nothing leaks. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +11,6 @@
 #include "support/heard.h"
 
 static mlx_stream s;
-
-/* Copies of texts, which the C library allocates: the n-th fails. */
-static long copy_to_fail;
-static void fail_copy_at(long n) { copy_to_fail = n; }
-char *strdup(const char *text)
-{
-    if (copy_to_fail && !--copy_to_fail) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    size_t n = strlen(text) + 1;
-    char *copy = malloc(n);
-    return copy ? memcpy(copy, text, n) : NULL;
-}
 
 /* Texts that are streams: glibc's first allocation for one that fails leaves NULL, and no error. */
 static long stream_to_fail;
@@ -414,7 +399,8 @@ static int files(void)
     mlx_io_gguf gguf = mlx_io_gguf_new(), read_gguf = mlx_io_gguf_new();
     mlx_closure f = { NULL }, g = mlx_closure_new();
     mlx_imported_function again = { NULL };
-    int failed = made(in.ctx);
+    int failed = made(in.ctx) || made(y.ctx) || made(arrays.ctx) || made(read.ctx) || made(texts.ctx) ||
+                 made(read_texts.ctx) || made(gguf.ctx) || made(read_gguf.ctx);
     if (!failed)
         failed = made((f = mlx_closure_new_func_payload(cube, NULL, NULL)).ctx);
     failed = failed || mlx_compile(&g, f, false) || mlx_closure_apply(&y, g, in) ||
@@ -474,6 +460,52 @@ static int named(void)
     return failed;
 }
 
+/* With a function of one array, one with names too, a file, and a listener. */
+static int hears(const char *event, const mlx_vector_array constants, void *payload)
+{
+    (void)constants;
+    (*(int *)payload)++;
+    return !event;
+}
+
+static int of_names(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named)
+{
+    (void)named;
+    return cube(res, in, NULL);
+}
+
+static int of_one(mlx_array *res, const mlx_array x) { return mlx_square(res, x, s); }
+
+static int exports(void)
+{
+    const char *file = "capi_alloc.mlxfn";
+    int heard_of = 0;
+    mlx_array x = mlx_array_new_float(2);
+    mlx_closure f = mlx_closure_new_unary(of_one);
+    mlx_closure_kwargs g = mlx_closure_kwargs_new_func(of_names);
+    mlx_vector_array in = mlx_vector_array_new(), y = mlx_vector_array_new();
+    mlx_map_string_to_array named = mlx_map_string_to_array_new();
+    int failed = made(x.ctx) || made(f.ctx) || made(g.ctx) || made(in.ctx) || made(y.ctx) || made(named.ctx);
+    failed = failed || mlx_vector_array_append_value(in, x) || mlx_closure_apply(&y, f, in) ||
+             mlx_export_function(file, f, in, false) || mlx_export_function_kwargs(file, g, in, named, false);
+    if (!failed) {
+        mlx_function_exporter e = mlx_function_exporter_new_callback(hears, &heard_of, NULL, g, false, true);
+        failed = made(e.ctx) || mlx_function_exporter_apply(e, in);
+        if (e.ctx)
+            failed = mlx_function_exporter_free(e) || failed;
+        if (!failed)
+            assert_true(heard_of > 0);
+    }
+    unlink(file);
+    mlx_map_string_to_array_free(named);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(in);
+    mlx_closure_kwargs_free(g);
+    mlx_closure_free(f);
+    mlx_array_free(x);
+    return failed;
+}
+
 static int printed(void)
 {
     mlx_array x = mlx_array_new_float(2);
@@ -492,17 +524,11 @@ static void texts_that_are_streams(void **state)
     sweep(printed, fail_stream_at, 2);
 }
 
-static void copies_of_texts(void **state)
-{
-    (void)state;
-    sweep(files, fail_copy_at, 8);
-}
-
 static void all(void **state)
 {
     (void)state;
     int (*const sequences[])(void) = {
-        arrays, foreign, vectors, maps, texts, closures, custom, rules, named,
+        arrays, foreign, vectors, maps, texts, closures, custom, rules, named, files, exports,
     };
     for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) sweep(sequences[i], mx_test_fail_at, 3);
 }
@@ -516,6 +542,6 @@ static int make(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(all), cmocka_unit_test(two_results),
-                                        cmocka_unit_test(copies_of_texts), cmocka_unit_test(texts_that_are_streams) };
+                                        cmocka_unit_test(texts_that_are_streams) };
     return cmocka_run_group_tests_name("C API: allocations that fail", tests, make, all_gone);
 }

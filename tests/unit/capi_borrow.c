@@ -89,6 +89,27 @@ static void refused(void **state)
     assert_int_equal(ended, 1);
 }
 
+/* Whoever takes back what is not lent has lost count: that is an error, and what is lent later is. */
+static void taken_back(void **state)
+{
+    (void)state;
+    const float two[] = { 1, 2 };
+    mlx_array a = floats(2, two), b = mlx_array_new(), never = mlx_array_new();
+    FAILS(mlx_array_take_back(a), "[array_take_back] expected an array that is lent");
+    FAILS(mlx_array_take_back_on(a), "[array_take_back_on] expected an array that is lent on a GPU");
+    OK(mlx_array_lend(a));
+    OK(mlx_array_lend(a));
+    OK(mlx_array_take_back(a));
+    OK(mlx_array_take_back(a));
+    FAILS(mlx_array_take_back(a), "lent");
+    OK(mlx_negative(&b, a, s));
+    FAILS(mlx_array_take_back(b), "lent");
+    FAILS(mlx_array_take_back_on(b), "lent");
+    FAILS(mlx_array_take_back(never), "an empty handle");
+    mlx_array_free(a);
+    mlx_array_free(b);
+}
+
 int main(void)
 {
     s = mlx_default_cpu_stream_new();
@@ -96,6 +117,7 @@ int main(void)
         cmocka_unit_test(layouts),
         cmocka_unit_test(edges),
         cmocka_unit_test(refused),
+        cmocka_unit_test(taken_back),
     };
     return cmocka_run_group_tests_name("C API: borrowed memory", tests, start_listening, all_gone);
 }

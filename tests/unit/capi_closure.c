@@ -1,5 +1,6 @@
 /* Closures of all six kinds, and the transforms that C programs reach them through. */
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <ucontext.h>
 
@@ -945,6 +946,81 @@ static void replaced_by_what_was_traced(void **state)
     mlx_closure_free(f);
 }
 
+/* One function around the other, more of them than a stack has room for. */
+static int one_more(mlx_closure *f, int way)
+{
+    static const int zero = 0;
+    switch (way) {
+    case 0: return mlx_compile(f, *f, false);
+    case 1: return mlx_checkpoint(f, *f);
+    case 2: return mlx_jacrev(f, *f, &zero, 1);
+    default:
+        return mlx_custom_function(f, *f, (mlx_closure_custom){ NULL }, (mlx_closure_custom_jvp){ NULL },
+                                   (mlx_closure_custom_vmap){ NULL });
+    }
+}
+
+static int sine_of_one(mlx_array *res, const mlx_array x) { return mlx_sin(res, x, cpu()); }
+
+static void *nests(void *unused)
+{
+    (void)unused;
+    mlx_array x = mlx_array_new_float(1);
+    mlx_vector_array in = mlx_vector_array_new_value(x), y = mlx_vector_array_new();
+    for (int way = 0; way < 4; way++) {
+        mlx_closure f = mlx_closure_new_unary(sine_of_one);
+        for (int i = 0; i < 100000; i++)
+            if (one_more(&f, way))
+                fail_msg("could not nest %d functions", i);
+        mlx_vector_array_free(y);
+        y = mlx_vector_array_new();
+        if (way % 2 == 0) /* the others are calls in place of calls */
+            FAILS(mlx_closure_apply(&y, f, in), "[closure] expected functions inside functions that the stack of");
+        else if (mlx_closure_apply(&y, f, in))
+            expect_heard(1, "[closure] expected functions inside functions that the stack of");
+        mlx_closure_free(f);
+    }
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_array_free(x);
+    return NULL;
+}
+
+static int applies_itself(mlx_vector_array *res, const mlx_vector_array in, void *self)
+{
+    return mlx_closure_apply(res, *(mlx_closure *)self, in);
+}
+
+static void *endless(void *unused)
+{
+    (void)unused;
+    mlx_array x = mlx_array_new_float(1);
+    mlx_vector_array in = mlx_vector_array_new_value(x), y = mlx_vector_array_new();
+    mlx_closure f = mlx_closure_new_func_payload(applies_itself, &f, NULL);
+    FAILS(mlx_closure_apply(&y, f, in), "[closure_apply] expected functions inside functions that the stack of");
+    mlx_closure_free(f);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_array_free(x);
+    return NULL;
+}
+
+static void deep(void **state)
+{
+    (void)state;
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    assert_int_equal(pthread_attr_setstacksize(&small, 512 << 10), 0);
+    void *(*const both[])(void *) = { nests, endless };
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        both[i](NULL);
+        assert_int_equal(pthread_create(&thread, &small, both[i], NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    pthread_attr_destroy(&small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -965,6 +1041,7 @@ int main(void)
         cmocka_unit_test(take_turns),
         cmocka_unit_test(rules_not_asked),
         cmocka_unit_test(replaced_by_what_was_traced),
+        cmocka_unit_test(deep),
     };
     return cmocka_run_group_tests_name("C API: closures", tests, start_listening, all_gone);
 }

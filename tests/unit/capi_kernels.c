@@ -179,6 +179,12 @@ static void kernels(void **state)
     REFUSED("an identifier", "a b", none, x, "", NULL, true, false);
     assert_null(mlx_fast_cuda_kernel_new("k", none, x, "", "", true, -1).ctx);
     expect_heard(1, "0 bytes or more, got -1");
+    assert_null(mlx_fast_cuda_kernel_new_precompiled("k", SIZE_MAX, 1, "x", 1, true, 0).ctx);
+    expect_heard(1, "at most 4095 inputs and as many outputs, got 18446744073709551615 and 1");
+    assert_null(mlx_fast_cuda_kernel_new_precompiled("k", 4095, 4096, "x", 1, true, 0).ctx);
+    expect_heard(1, "got 4095 and 4096");
+    assert_null(mlx_fast_cuda_kernel_new_precompiled("k", 4095, 0, "x", 1, true, 0).ctx);
+    expect_heard(1, "at least one output");
     mlx_vector_string_free(x);
     mlx_vector_string_free(none);
     mlx_vector_string_free(same);

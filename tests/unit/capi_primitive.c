@@ -1,6 +1,8 @@
 /* Primitives of a program's own: every rule and its absence, in every transform, and libraries of them. */
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/memory.h"
 #include "support/heard.h"
@@ -618,6 +620,10 @@ static void loads(void **state)
     mx_test_fail_at(2); /* the copy of the path */
     FAILS(mlx_register_library("nothing", PLUGINS "nothing.so"), "memory");
     mx_test_fail_at(0);
+    char pipe[] = "/tmp/pipe-XXXXXX.so";
+    assert_true(close(mkstemps(pipe, 3)) == 0 && unlink(pipe) == 0 && mkfifo(pipe, 0600) == 0);
+    FAILS(mlx_register_library("pipe", pipe), "expected a regular file, got /tmp/pipe-");
+    unlink(pipe);
     FAILS(mlx_register_library("newer", PLUGINS "newer.so"), "got interface 2 of mlx 9.0");
     OK(mlx_register_library("cubed", PLUGINS "cubed.so"));
     OK(mlx_register_library("cubed", PLUGINS "../plugins/cubed.so"));
