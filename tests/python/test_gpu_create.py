@@ -56,6 +56,7 @@ DRAWS = {
     "gumbel": lambda k, t: mx.random.gumbel((1000,), t, key=k),
     "laplace": lambda k, t: mx.random.laplace((100, 3), t, key=k),
     "truncated normal": lambda k, t: mx.random.truncated_normal(-1, 2, (1000,), t, key=k),
+    "tail of the normal": lambda k, t: mx.random.truncated_normal(-12, -7.5, (1000,), t, key=k),
 }
 
 
