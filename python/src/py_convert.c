@@ -206,10 +206,9 @@ int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
     return mlx_scalar_int(out, v, t) ? raise_last() : 0;
 }
 
-/* What runs through many items looks for Ctrl-C once in so many of them. */
 enum { ITEMS_BETWEEN_SIGNALS = 1 << 14 };
 
-static bool interrupted(uint64_t *items) { return ++*items % ITEMS_BETWEEN_SIGNALS == 0 && PyErr_CheckSignals(); }
+bool items_stopped(uint64_t *items) { return ++*items % ITEMS_BETWEEN_SIGNALS == 0 && PyErr_CheckSignals(); }
 
 /* Nested lists
  *
@@ -346,7 +345,7 @@ static int look_into_nest(struct nest *s, PyObject *o, int depth, bool first)
     int failed = 0;
     Py_INCREF(o);
     for (Py_ssize_t i = 0; i < n && !failed; i++) {
-        PyObject *item = interrupted(&s->items) ? NULL : list_item(o, i);
+        PyObject *item = items_stopped(&s->items) ? NULL : list_item(o, i);
         s->at[depth] = (int)i;
         failed = item ? look_into_nest(s, item, depth + 1, first && i == 0) : -1;
     }
@@ -404,7 +403,7 @@ static int fill_nest(char **to, struct nest *s, PyObject *o, int depth, mlx_dtyp
     int failed = 0;
     Py_INCREF(o);
     for (int i = 0; i < s->shape[depth] && !failed; i++) {
-        PyObject *item = interrupted(&s->items) ? NULL : list_item(o, i);
+        PyObject *item = items_stopped(&s->items) ? NULL : list_item(o, i);
         failed = item ? fill_nest(to, s, item, depth + 1, t) : -1;
     }
     Py_DECREF(o);
@@ -465,7 +464,7 @@ static int from_arrays(mlx_array *out, PyObject *o, const mlx_dtype *dtype, stru
     for (Py_ssize_t i = 0; i < PyTuple_Size(held) && !failed; i++) {
         mlx_array a = mlx_array_new();
         s->at[depth] = (int)i;
-        failed = interrupted(&s->items) ? -1 : from_arrays(&a, PyTuple_GetItem(held, i), dtype, s, depth + 1);
+        failed = items_stopped(&s->items) ? -1 : from_arrays(&a, PyTuple_GetItem(held, i), dtype, s, depth + 1);
         if (!failed && i)
             failed = unequal(s, depth, items, a);
         if (!failed && mlx_vector_array_append_value(items, a))
@@ -702,7 +701,7 @@ static PyObject *nested(const char *p, const int *shape, const int64_t *strides,
         return element_to_python(p, t);
     PyObject *list = PyList_New(shape[0]);
     for (int i = 0; list && i < shape[0]; i++, p += strides[0] * (int64_t)itemsize) {
-        PyObject *item = interrupted(items) ? NULL : nested(p, shape + 1, strides + 1, ndim - 1, t, itemsize, items);
+        PyObject *item = items_stopped(items) ? NULL : nested(p, shape + 1, strides + 1, ndim - 1, t, itemsize, items);
         if (!item || PyList_SetItem(list, i, item))
             Py_CLEAR(list);
     }

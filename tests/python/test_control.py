@@ -845,8 +845,11 @@ def doubled(item, times):
         lambda: mx.array(doubled(mx.array(0.5), 16)),
         lambda: mx.broadcast_to(mx.array(1.0), (300, 10000)).tolist(),
         lambda: mx.broadcast_to(mx.array(1.0), (3_000_000,)).tolist(),
+        lambda: list(mx.zeros(200_000)),
+        lambda: mx.eval(doubled(mx.array(0.5), 20)),
+        lambda: mx.compile(lambda tree: 1)(doubled(mx.array(0.5), 17)),
     ],
-    ids=["nest", "list", "cast", "arrays", "tolist", "tolist of one list"],
+    ids=["nest", "list", "cast", "arrays", "tolist", "tolist of one list", "rows", "tree", "copied tree"],
 )
 def test_lists_can_be_stopped(convert):
     whole, part = stopped(convert)
