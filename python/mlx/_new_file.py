@@ -1,6 +1,7 @@
 """Files that are written beside their place and put there whole."""
 
 import contextlib
+import io
 import os
 
 import mlx.core as mx
@@ -18,15 +19,15 @@ def new_file(op, path):
             mode = None
             with contextlib.suppress(FileNotFoundError):
                 mode = os.stat(path).st_mode & 0o7777
-            descriptor = open_beside(path, beside)
-        with os.fdopen(descriptor, "wb") as out:
+            file = open_beside(path, beside)
+        with io.BufferedWriter(file) as out:
             if mode is not None:
-                os.fchmod(descriptor, mode)
+                os.fchmod(file.fileno(), mode)
             yield out
             with said(op, "write", path):
                 out.flush()
             if not os.path.exists(beside):
-                name_it(beside, descriptor)
+                name_it(beside, file.fileno())
         with said(op, "replace", path):
             os.replace(beside, path)
     except BaseException:
@@ -71,14 +72,13 @@ def open_beside(path, name):
     """A new file in the folder of the path, without a name where the file system has such files."""
     with contextlib.suppress(OSError):
         if os.path.exists("/proc/self/fd"):
-            return os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
-    return os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
+            # No line of Python runs between the two calls, so that the descriptor always has an owner that closes it.
+            descriptors = map(os.open, [os.path.dirname(path)], [os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC], [0o666])
+            return next(map(io.FileIO, descriptors, ["w"]))
+    return io.FileIO(name, "x")
 
 
 def name_it(name, descriptor):
     """Gives a file without a name one."""
-    files = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.link(str(descriptor), name, src_dir_fd=files)
-    finally:
-        os.close(files)
+    # With any folder for what is no relative path the link to the file is followed.
+    os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=descriptor)

@@ -112,6 +112,9 @@ static inline Py_ssize_t items_size(PyObject *list)
 }
 /* Item i now, a new reference; NULL with an IndexError. */
 PyObject *item_at(PyObject *list, Py_ssize_t i);
+/* Is there an exception of a signal's handler, Ctrl-C say?  What runs through many items asks for each of them, with a
+ * count of its own; handlers run for one in thousands. */
+bool items_stopped(uint64_t *items);
 /* As items_now for any sequence but a str, whose class is asked once; anything else as it is. */
 PyObject *sequence_now(PyObject *o);
 

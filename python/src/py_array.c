@@ -547,6 +547,9 @@ static PyObject *rows_next(PyObject *o)
     mlx_array a = handle_of(it->array), res = { NULL };
     if (!mlx_array_ndim(a) || it->i >= mlx_array_shape(a)[0])
         return NULL;
+    static uint64_t given; /* the GIL is held */
+    if (items_stopped(&given))
+        return NULL;
     mlx_index item = { .kind = MLX_INDEX_INT, .start = it->i++ };
     return array_result(mlx_getitem(&res, a, &item, 1, anywhere), res);
 }

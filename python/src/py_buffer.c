@@ -669,9 +669,13 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
 }
 
 /* The default stream of a GPU. */
-static int gpu_stream(mlx_stream *on, int id)
+static int gpu_stream(mlx_stream *on, long id)
 {
-    mlx_device device = mlx_device_new_type(MLX_GPU, id);
+    if (id < 0 || id > INT32_MAX) {
+        PyErr_Format(exc_value, "[from_dlpack] expected the number of a GPU, got %ld", id);
+        return -1;
+    }
+    mlx_device device = mlx_device_new_type(MLX_GPU, (int)id);
     *on = mlx_stream_new();
     int failed = mlx_get_default_stream(on, device);
     mlx_device_free(device);
@@ -696,7 +700,7 @@ static int stream_for(PyObject *o, mlx_stream *on)
     Py_XDECREF(where);
     if (PyErr_Occurred())
         return -1;
-    return type == DL_CUDA || type == DL_CUDA_MANAGED ? gpu_stream(on, (int)id) : 0;
+    return type == DL_CUDA || type == DL_CUDA_MANAGED ? gpu_stream(on, id) : 0;
 }
 
 /* A capsule of version 1, which alone can say that memory is read-only, or of before it where the exporter knows

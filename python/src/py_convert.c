@@ -206,10 +206,15 @@ int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
     return mlx_scalar_int(out, v, t) ? raise_last() : 0;
 }
 
+enum { ITEMS_BETWEEN_SIGNALS = 1 << 14 };
+
+bool items_stopped(uint64_t *items) { return ++*items % ITEMS_BETWEEN_SIGNALS == 0 && PyErr_CheckSignals(); }
+
 /* Nested lists
  *
- * What the class of a list overrides is not asked, so that no code of the user's runs between the two
- * passes over numbers.  Looking at anything else may run some: the items are held then. */
+ * What the class of a list overrides is not asked, so that of the user's code only handlers of signals run between
+ * the two passes over numbers: lists are held and looked at anew where one may have run.  Looking at anything else
+ * may run other code: the items are held then. */
 
 PyObject *items_now(PyObject *list) { return PyList_Check(list) ? PyList_AsTuple(list) : Py_NewRef(list); }
 
@@ -252,6 +257,7 @@ struct nest {
     bool has_arrays, has_numbers;
     bool has_bool, has_int, has_float, has_complex, negative, wide, big; /* wide: past int32; big: int64 */
     int at[MAX_NDIM];                                                    /* where we are, for messages */
+    uint64_t items;                                                      /* how many were gone through */
 };
 
 /* "[1, 0]" of the first n places. */
@@ -299,6 +305,14 @@ static int too_deep(void)
     return -1;
 }
 
+/* By a handler of a signal, between the passes. */
+static int changed_meanwhile(void)
+{
+    PyErr_SetString(exc_value,
+                    "[array] expected lists that stay as they are while they are read, got one that changed");
+    return -1;
+}
+
 /* Looks at o, `depth` lists deep. */
 static int look_into_nest(struct nest *s, PyObject *o, int depth, bool first)
 {
@@ -328,12 +342,15 @@ static int look_into_nest(struct nest *s, PyObject *o, int depth, bool first)
         if (n != s->shape[depth])
             return uneven(s, depth, expected, found);
     }
-    for (Py_ssize_t i = 0; i < n; i++) {
+    int failed = 0;
+    Py_INCREF(o);
+    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+        PyObject *item = items_stopped(&s->items) ? NULL : list_item(o, i);
         s->at[depth] = (int)i;
-        if (look_into_nest(s, list_item(o, i), depth + 1, first && i == 0))
-            return -1;
+        failed = item ? look_into_nest(s, item, depth + 1, first && i == 0) : -1;
     }
-    return 0;
+    Py_DECREF(o);
+    return failed;
 }
 
 static int own_dtype(const struct nest *s, mlx_dtype *t)
@@ -369,22 +386,31 @@ static void store_number(char **to, const struct number *n, mlx_dtype t)
 }
 
 /* Writes the numbers of o, `depth` lists deep in what s was found to be. */
-static int fill_nest(char **to, const struct nest *s, PyObject *o, int depth, mlx_dtype t)
+static int fill_nest(char **to, struct nest *s, PyObject *o, int depth, mlx_dtype t)
 {
     if (depth == s->ndim) {
         struct number n;
-        if (number_from_object(&n, o, scalar_kind(o), t))
+        char kind = scalar_kind(o);
+        if (!kind)
+            return changed_meanwhile();
+        if (number_from_object(&n, o, kind, t))
             return -1;
         store_number(to, &n, t);
         return 0;
     }
-    for (int i = 0; i < s->shape[depth]; i++)
-        if (fill_nest(to, s, list_item(o, i), depth + 1, t))
-            return -1;
-    return 0;
+    if (!is_list(o) || items_size(o) != s->shape[depth])
+        return changed_meanwhile();
+    int failed = 0;
+    Py_INCREF(o);
+    for (int i = 0; i < s->shape[depth] && !failed; i++) {
+        PyObject *item = items_stopped(&s->items) ? NULL : list_item(o, i);
+        failed = item ? fill_nest(to, s, item, depth + 1, t) : -1;
+    }
+    Py_DECREF(o);
+    return failed;
 }
 
-static int from_numbers(mlx_array *out, PyObject *o, const struct nest *s, mlx_dtype t)
+static int from_numbers(mlx_array *out, PyObject *o, struct nest *s, mlx_dtype t)
 {
     mlx_dtype held = held_as(t, !s->has_float && !s->has_complex);
     size_t n = 1;
@@ -438,7 +464,7 @@ static int from_arrays(mlx_array *out, PyObject *o, const mlx_dtype *dtype, stru
     for (Py_ssize_t i = 0; i < PyTuple_Size(held) && !failed; i++) {
         mlx_array a = mlx_array_new();
         s->at[depth] = (int)i;
-        failed = from_arrays(&a, PyTuple_GetItem(held, i), dtype, s, depth + 1);
+        failed = items_stopped(&s->items) ? -1 : from_arrays(&a, PyTuple_GetItem(held, i), dtype, s, depth + 1);
         if (!failed && i)
             failed = unequal(s, depth, items, a);
         if (!failed && mlx_vector_array_append_value(items, a))
@@ -669,13 +695,13 @@ PyObject *array_item(mlx_array a)
 }
 
 static PyObject *nested(const char *p, const int *shape, const int64_t *strides, size_t ndim, mlx_dtype t,
-                        size_t itemsize)
+                        size_t itemsize, uint64_t *items)
 {
     if (ndim == 0)
         return element_to_python(p, t);
     PyObject *list = PyList_New(shape[0]);
     for (int i = 0; list && i < shape[0]; i++, p += strides[0] * (int64_t)itemsize) {
-        PyObject *item = nested(p, shape + 1, strides + 1, ndim - 1, t, itemsize);
+        PyObject *item = items_stopped(items) ? NULL : nested(p, shape + 1, strides + 1, ndim - 1, t, itemsize, items);
         if (!item || PyList_SetItem(list, i, item))
             Py_CLEAR(list);
     }
@@ -689,8 +715,9 @@ PyObject *array_tolist(mlx_array a)
     if (mlx_array_set(&own, a))
         return raise_last(), NULL;
     const char *p = array_data(own);
+    uint64_t items = 0;
     PyObject *list = p ? nested(p, mlx_array_shape(own), array_strides(own), mlx_array_ndim(own), mlx_array_dtype(own),
-                                mlx_array_itemsize(own))
+                                mlx_array_itemsize(own), &items)
                        : NULL;
     mlx_array_free(own);
     return list;

@@ -85,6 +85,8 @@ PyObject *dict_items(PyObject *dict)
 
 /* Visits */
 
+static uint64_t visited; /* the GIL is held */
+
 static int visit_children(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx)
 {
     int failed = 0;
@@ -93,12 +95,12 @@ static int visit_children(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf
         Py_XDECREF(plain);
         failed = values ? 0 : -1;
         for (Py_ssize_t i = 0; !failed && i < PyList_Size(values); i++)
-            failed = tree_visit(PyList_GetItem(values, i), visit, ctx);
+            failed = items_stopped(&visited) ? -1 : tree_visit(PyList_GetItem(values, i), visit, ctx);
         Py_XDECREF(values);
         return failed;
     }
     for (Py_ssize_t i = 0; !failed && i < items_size(tree); i++) {
-        PyObject *item = item_at(tree, i);
+        PyObject *item = items_stopped(&visited) ? NULL : item_at(tree, i);
         failed = item ? tree_visit(item, visit, ctx) : -1;
         Py_XDECREF(item);
     }
@@ -268,7 +270,7 @@ static PyObject *map_children(const struct tree_map *m, PyObject *tree)
     PyObject *content = items && dict ? PyDict_New() : Py_XNewRef(items), *result = NULL;
     for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i);
-        PyObject *value = map_tree(m, dict ? PyTuple_GetItem(pair, 1) : pair);
+        PyObject *value = items_stopped(&visited) ? NULL : map_tree(m, dict ? PyTuple_GetItem(pair, 1) : pair);
         if (!value || (dict ? PyDict_SetItem(content, PyTuple_GetItem(pair, 0), value)
                             : PyList_SetItem(content, i, Py_NewRef(value))))
             Py_CLEAR(content);

@@ -372,16 +372,23 @@ static int astype_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
+/* Steps have no slope: of real numbers made integers, and of what is made a bool. */
+static bool makes_steps(const struct call *c)
+{
+    enum dtype from = c->x[0]->dtype, to = c->y[0]->dtype;
+    return to == DT_bool_ || (dtype_is_inexact(from) && !dtype_is_inexact(to));
+}
+
 static void astype_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    if (c->y[0]->dtype != DT_bool_)
+    if (!makes_steps(c))
         dx[0] = mx_astype(ct[0], c->x[0]->dtype);
 }
 
 static void astype_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    if (c->y[0]->dtype != DT_bool_)
+    if (!makes_steps(c))
         dy[0] = mx_astype(t[0], c->y[0]->dtype);
 }
 

@@ -403,6 +403,65 @@ mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, 
     return exact ? many : mx_where(are_few(low, high, t), randint_of_few(low, high, ndim, shape, t, key), many);
 }
 
+/* Beyond how many deviations erf is too near 1 in a type to tell numbers apart. */
+static double tail_begins(enum dtype t) { return t == DT_float64 ? 7 : t == DT_float32 ? 4 : 2; }
+
+/* Q(x) / phi(x), the share of the normal law beyond x over its density there: 1 / (x + 1 / (x + 2 / (x + ...))). */
+static mx mills_ratio(mx x)
+{
+    enum { LEVELS = 8 }; /* from 4 on, seven digits */
+    mx y = x;
+    for (int k = LEVELS; k > 0; k--) y = mx_add(x, mx_divide(constant(k, x->dtype), y));
+    return mx_divide(constant(1, x->dtype), y);
+}
+
+/* The normal law between near and far, both in a tail, where the distribution function of u is inverted: what is
+ * beyond near + s, as a share of what is beyond near, has the negative logarithm
+ *     near s + s^2 / 2 + log(m(near) / m(near + s)),  m the ratio above,
+ * whose slope is 1 / m(near + s).  Newton's method begins with m constant; two steps give seven digits of s. */
+static mx tail_normal(mx near, mx far, mx u)
+{
+    enum dtype t = near->dtype;
+    mx half = constant(0.5, t), a = mx_minimum(near, constant(1e9, t)), m = mills_ratio(a);
+    far = mx_minimum(far, mx_add(a, constant(60, t))); /* behind which nothing is in double, either */
+    mx width = mx_subtract(far, a);
+#define BEYOND(s) mx_multiply(s, mx_add(a, mx_multiply(half, s)))
+    mx inside = mx_expm1(mx_subtract(mx_log(mx_divide(mills_ratio(far), m)), BEYOND(width))); /* negative */
+    mx e = mx_negative(mx_log1p(mx_multiply(u, inside))), two_e = mx_add(e, e);
+    mx s = mx_divide(two_e, mx_add(a, mx_sqrt(mx_add(mx_square(a), two_e))));
+    for (int i = 0; i < 2; i++) {
+        mx here = mills_ratio(mx_add(a, s));
+        mx miss = mx_subtract(mx_add(BEYOND(s), mx_log(mx_divide(m, here))), e);
+        s = mx_subtract(s, mx_multiply(miss, here));
+    }
+#undef BEYOND
+    return mx_add(near, s);
+}
+
+/* The normal law between bounds that erf tells apart. */
+static mx middle_normal(mx lo, mx hi, int ndim, const int *shape, enum dtype t, mx key)
+{
+    mx factor = constant(M_SQRT2, t);
+    mx a = mx_erf(mx_divide(lo, factor)), b = mx_erf(mx_divide(hi, factor));
+    return mx_multiply(factor, mx_erfinv(uniform("truncated_normal", a, b, ndim, shape, t, key)));
+}
+
+/* The normal law where each element has its bounds in a tail or not.  Neither way sees the other's bounds, of which it
+ * would make what is no number, and of that derivatives. */
+static mx any_normal(mx lo, mx hi, int ndim, const int *shape, enum dtype t, mx key)
+{
+    enum dtype w = t == DT_float64 ? t : DT_float32;
+    mx zero = constant(0, t), one = constant(1, t), begins = constant(tail_begins(t), t);
+    mx side = mx_where(mx_greater(lo, zero), one, mx_negative(one));
+    mx a = mx_multiply(side, lo), b = mx_multiply(side, hi);
+    mx near = mx_minimum(a, b), far = mx_maximum(a, b), in_tail = mx_greater_equal(near, begins);
+    mx u = mx_astype(unit("truncated_normal", ndim, shape, t, key), w);
+    near = mx_where(in_tail, near, begins), far = mx_where(in_tail, far, mx_add(begins, one));
+    mx tail = mx_multiply(side, mx_astype(tail_normal(mx_astype(near, w), mx_astype(far, w), u), t));
+    lo = mx_where(in_tail, zero, lo), hi = mx_where(in_tail, one, hi);
+    return mx_where(in_tail, tail, middle_normal(lo, hi, ndim, shape, t, key));
+}
+
 mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, enum dtype t, mx key)
 {
     if (!real_type("truncated_normal", t) || is_nil(lower) || is_nil(upper))
@@ -415,9 +474,12 @@ mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, en
             return MX_NIL;
         shape = common;
     }
-    mx factor = constant(M_SQRT2, t);
-    mx a = mx_erf(mx_divide(bounds[0], factor)), b = mx_erf(mx_divide(bounds[1], factor));
-    mx x = mx_multiply(factor, mx_erfinv(uniform("truncated_normal", a, b, ndim, shape, t, key)));
+    if (!fits("truncated_normal", bounds[0], ndim, shape) || !fits("truncated_normal", bounds[1], ndim, shape))
+        return MX_NIL;
+    double low, high;
+    bool known = known_number(lower, &low) && known_number(upper, &high);
+    bool middle = known && !(fmax(low, -high) >= tail_begins(t));
+    mx x = (middle ? middle_normal : any_normal)(bounds[0], bounds[1], ndim, shape, t, key);
     return mx_maximum(mx_minimum(bounds[1], x), bounds[0]);
 }
 

@@ -1,6 +1,9 @@
 /* series.c: see series.h. */
 #include "plan/series.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "shared/scalar.h"
 
 /* v as an element of an inexact type. */
@@ -13,19 +16,20 @@ static float rounded(double v, enum dtype t)
     }
 }
 
-/* As NumPy: the first two values are rounded to the type, and their difference is the step. */
+/* As NumPy: the first two values are rounded to the type, and their difference is the step.  Where that is no number,
+ * and where its multiples may be none, each value is computed in double and becomes infinite by itself. */
 struct series series_of_arange(const struct arange_args *a, enum dtype t)
 {
-    struct series s = { .count = -1 };
     double second = a->start + a->step;
+    struct series s = { .in = SERIES_F64, .first = a->start, .step = a->step, .count = -1 };
     if (t == DT_float64) {
-        s.in = SERIES_F64;
-        s.first = a->start;
-        s.step = second - a->start;
+        if (isfinite(second))
+            s.step = second - a->start;
     } else if (dtype_is_inexact(t)) {
-        s.in = SERIES_F32;
         s.first_f32 = rounded(a->start, t);
         s.step_f32 = rounded(second, t) - s.first_f32;
+        if (isfinite(s.first_f32) && isfinite(s.step_f32) && fabs(a->stop - a->start) < FLT_MAX / 2)
+            s.in = SERIES_F32;
     } else {
         bool u = t == DT_uint64;
         s.in = SERIES_I64;

@@ -151,10 +151,15 @@ FN T K(rint)(T z)
     T y = { (float)M(rint)(z.re), (float)M(rint)(z.im) };
     return y;
 }
+/* Of parts of which one is infinite: ones for those that are, else zeros; NaN stays. */
+FN double infinite_part(double x) { return is_inf(x) ? M(copysign)(1.0, x) : 0 * x; }
 FN T K(sign)(T z) /* z / |z| */
 {
-    double m = pair_abs(pair_of(z));
-    return pair_round(pair_make(m == 0 ? 0 : z.re / m, m == 0 ? 0 : z.im / m));
+    pair p = pair_of(z);
+    int far = pair_is_inf(p);
+    p = pair_make(far ? infinite_part(p.re) : p.re, far ? infinite_part(p.im) : p.im);
+    double m = pair_abs(p);
+    return pair_round(pair_make(m == 0 ? 0 : p.re / m, m == 0 ? 0 : p.im / m));
 }
 FN T K(sqrt)(T z) { return pair_round(pair_sqrt(pair_of(z))); }
 FN T K(rsqrt)(T z) { return pair_round(pair_divide(pair_make(1, 0), pair_sqrt(pair_of(z)))); }

@@ -186,4 +186,19 @@ def test_integers_between_functions_of_real_numbers():
         k = x.astype(mx.int32)
         return k.at[mx.array([0, 0])].multiply(k[:2]).astype(mx.float32)
 
-    assert mx.jvp(f, [mx.arange(1.0, 4.0)], [mx.ones(3)])[1][0].tolist() == [5.0, 1.0, 1.0]
+    assert mx.jvp(f, [mx.arange(1, 4)], [mx.ones(3, mx.int32)])[1][0].tolist() == [5.0, 1.0, 1.0]
+    assert mx.jvp(f, [mx.arange(1.0, 4.0)], [mx.ones(3)])[1][0].tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("integer", [mx.int32, mx.uint8, mx.int64, mx.bool_], ids=str)
+@pytest.mark.parametrize("real", [mx.float32, mx.float16, mx.float64], ids=str)
+def test_integers_made_of_real_numbers_have_no_slope(real, integer):
+    with mx.stream(mx.cpu):
+        x = mx.array([1.2, 3.0], real)
+        for w in (0.7, 1.0, 3.7):
+            f = lambda x, w=w: x.astype(integer).astype(real) * w  # noqa: E731
+            assert mx.vjp(f, [x], [mx.ones(2, real)])[1][0].tolist() == [0, 0]
+            assert mx.jvp(f, [x], [mx.ones(2, real)])[1][0].tolist() == [0, 0]
+            through = lambda x, w=w: x + mx.stop_gradient(x.astype(integer).astype(real) * w - x)  # noqa: E731
+            assert mx.vjp(through, [x], [mx.ones(2, real)])[1][0].tolist() == [1, 1]
+        assert mx.vjp(lambda k: k.astype(mx.int64) * 3, [mx.arange(2)], [mx.ones(2, mx.int64)])[1][0].tolist() == [3, 3]

@@ -588,3 +588,44 @@ def test_linear_algebra_once_there_are_descriptors():
             os.close(fd)
         assert mx.linalg.inv(x, stream=mx.cpu)[0, 0].item() == 0.5"""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_file_that_is_not_finished_is_closed(tmp_path):
+    """Interrupted between any two instructions of what writes it, as a signal's handler would."""
+
+    class Stop(BaseException):
+        pass
+
+    def stopping(after):
+        left = [after]
+
+        def instructions(frame, event, argument):
+            left[0] -= event == "opcode"
+            if left[0] < 0:
+                raise Stop
+            return instructions
+
+        def calls(frame, event, argument):
+            frame.f_trace_opcodes = frame.f_code.co_filename.endswith("_new_file.py")
+            return instructions if frame.f_trace_opcodes else None
+
+        return calls
+
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    path, y = tmp_path / "g.dot", mx.sin(mx.ones(3))
+    stopped, before, opened = 0, sys.gettrace(), descriptors()
+    while True:
+        sys.settrace(stopping(stopped))
+        try:
+            mx.export_to_dot(path, y)
+            break
+        except Stop:
+            stopped += 1
+        finally:
+            sys.settrace(before)
+        assert descriptors() == opened
+    assert stopped > 100
+    assert descriptors() == opened
+    assert os.listdir(tmp_path) == ["g.dot"]

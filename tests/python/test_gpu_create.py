@@ -18,6 +18,9 @@ def test_arange(dtype):
     for bounds in [(0,), (1,), (7,), (1027,), (5, 1000, 3), (100, -3, -7), (0.25, 30, 0.3), (-1e9, 1e9, 12345678.5)]:
         same(lambda: mx.arange(*bounds, dtype=dtype))  # noqa: B023
     same(lambda: mx.arange(2**53, 2**53 + 40, 4, dtype=dtype))
+    for bounds in [(5, 0, -1e39), (0, 1e39, 5e38), (-1e39, 1e39, 1e39), (-3e38, 3e38, 2e38), (-8e4, 4e4, 4e4)]:
+        if dtype in FLOATS:
+            same(lambda: mx.arange(*bounds, dtype=dtype))  # noqa: B023
 
 
 @pytest.mark.parametrize("dtype", [*NUMBERS, mx.bool_], ids=str)
@@ -53,6 +56,7 @@ DRAWS = {
     "gumbel": lambda k, t: mx.random.gumbel((1000,), t, key=k),
     "laplace": lambda k, t: mx.random.laplace((100, 3), t, key=k),
     "truncated normal": lambda k, t: mx.random.truncated_normal(-1, 2, (1000,), t, key=k),
+    "tail of the normal": lambda k, t: mx.random.truncated_normal(-12, -7.5, (1000,), t, key=k),
 }
 
 

@@ -48,11 +48,11 @@ LENT = set()
 class Theirs:
     """An array of another library on GPU 0, in the memory of a NumPy array."""
 
-    def __init__(self, a, type=2):
-        self.a, self.type, self.asked, self.deleted = a, type, [], 0
+    def __init__(self, a, type=2, number=0):
+        self.a, self.type, self.number, self.asked, self.deleted = a, type, number, [], 0
 
     def __dlpack_device__(self):
-        return self.type, 0
+        return self.type, self.number
 
     def __dlpack__(self, *, stream=None):
         self.asked.append(stream)
@@ -70,6 +70,12 @@ class Theirs:
     def delete(self, managed):
         self.deleted += 1
         LENT.discard(self)
+
+
+@pytest.mark.parametrize("number", [-1, 2**31, 2**40])
+def test_numbers_that_no_gpu_has(number):
+    with pytest.raises(ValueError, match=rf"\[from_dlpack\] expected the number of a GPU, got {number}$"):
+        mx.from_dlpack(Theirs(np.ones(3, np.float32), number=number))
 
 
 def made(shape=(3, 4)):

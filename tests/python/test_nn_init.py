@@ -70,6 +70,13 @@ def test_scaled_limits(name):
             initializer(mx.zeros((3, 3)), "out")
 
 
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0), (3, 2, 0), (3, 0, 2)])
+@pytest.mark.parametrize("name", ["glorot_normal", "glorot_uniform", "he_normal", "he_uniform"])
+def test_weights_without_values(name, shape):
+    for args in [(), ("fan_in",), ("fan_out",)] if name.startswith("he") else [()]:
+        assert getattr(init, name)()(mx.zeros(shape), *args).shape == shape
+
+
 @pytest.mark.parametrize("name", ["normal", "uniform", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform"])
 def test_dtype(name):
     assert getattr(init, name)(dtype=mx.float16)(mx.zeros((3, 3))).dtype == mx.float16

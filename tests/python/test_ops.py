@@ -1,6 +1,7 @@
 """The functions of mlx.core against NumPy in double precision."""
 
 import inspect
+import math
 
 import mlx.core as mx
 import numpy as np
@@ -638,3 +639,16 @@ def test_integers_have_gradients_of_their_own_type():
     assert mx.grad(lambda x: (x.astype(mx.float32) ** 2).sum())(x).tolist() == [2, 4, 6]
     _, (t,) = mx.jvp(lambda x: x * x, [x], [mx.array([1, 1, 1])])
     assert t.tolist() == [2, 4, 6] and t.dtype == mx.int32
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_the_sign_of_infinite_complex_numbers(size):
+    inf, nan, half = math.inf, math.nan, 0.5**0.5
+    ends = {
+        complex(inf, 0): 1, complex(-inf, 3): -1, complex(2, inf): 1j, complex(-0.5, -inf): -1j,
+        complex(inf, -inf): complex(half, -half), complex(-inf, inf): complex(-half, half),
+    }  # fmt: skip
+    for z, sign in ends.items():
+        np.testing.assert_allclose(mx.sign(mx.full((size,), z)), np.full(size, sign), rtol=1e-6)
+    for z in (complex(inf, nan), complex(nan, 1), complex(nan, -inf)):
+        assert np.isnan(np.array(mx.sign(mx.full((size,), z)))).all()

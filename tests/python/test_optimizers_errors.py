@@ -5,6 +5,7 @@ import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
 ALL = {
     "SGD": lambda: optim.SGD(0.1),
@@ -163,6 +164,95 @@ def test_an_update_of_another_shape():
 
     with pytest.raises(ValueError, match=r"\[Odd\] expected an update of shape \(3,\), .*got \(\)"):
         Odd().apply_gradients({"w": mx.ones(3)}, {"w": mx.ones(3)})
+
+
+NO_RATES = [
+    ([], r"a real number for learning_rate, got an array of shape \(0,\)"),
+    ((1, 2), r"a real number for learning_rate, got an array of shape \(2,\)"),
+    (mx.zeros((2, 3)), r"a real number for learning_rate, got an array of shape \(2, 3\)"),
+    (np.ones(2), r"a real number for learning_rate, got an array of shape \(2,\)"),
+    (mx.array(1j), r"a real number for learning_rate, got mlx.core.complex64"),
+    (float("nan"), "a number for learning_rate, got nan"),
+    (np.float32("nan"), "a number for learning_rate, got nan"),
+    ("a", "a number for learning_rate, got 'a'"),
+    (None, "a number for learning_rate, got None"),
+]
+
+
+@pytest.mark.parametrize("rate, message", NO_RATES)
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.Muon, optim.AdaDelta])
+def test_learning_rates_that_are_no_number(kind, rate, message):
+    for given in (rate, lambda step: rate):
+        with pytest.raises(ValueError, match=rf"\[{kind.__name__}\] expected {message}"):
+            kind(given)
+    optimizer = kind(0.5)
+    with pytest.raises(ValueError, match=rf"\[{kind.__name__}\] expected {message}"):
+        optimizer.learning_rate = rate
+    assert optimizer.learning_rate.item() == 0.5
+
+
+@pytest.mark.parametrize("rate", [[0.5], mx.array([0.5]), mx.array([[0.5]]), np.full(1, 0.5)], ids=repr)
+@pytest.mark.parametrize("make", [optim.SGD, lambda rate: optim.Adam(rate, bias_correction=True)])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_a_learning_rate_in_an_array_of_one(make, rate, shape):
+    optimizer = make(rate)
+    assert optimizer.learning_rate.shape == np.shape(rate)
+    assert optimizer.apply_gradients({"w": mx.ones(shape)}, {"w": mx.ones(shape)})["w"].shape == shape
+
+
+def test_steps_of_muon():
+    for steps in (-3, -1):
+        with pytest.raises(ValueError, match=r"\[Muon\] expected ns_steps in \[0, inf\), got -"):
+            optim.Muon(0.1, ns_steps=steps)
+    for steps in ("a", 2.5, None):
+        with pytest.raises(mx.ConversionError, match=r"\[Muon\] expected an int for ns_steps, got"):
+            optim.Muon(0.1, ns_steps=steps)
+    for steps in (0, True, np.int64(2), mx.array(2)):
+        w = optim.Muon(0.1, ns_steps=steps).apply_gradients({"w": mx.ones((2, 2))}, {"w": mx.ones((2, 2))})["w"]
+        assert (w < 1).all()
+
+
+class Wrong(Exception):
+    pass
+
+
+def spoilt(optimizer):
+    """With a rule that fails for matrices."""
+    rule = optimizer.apply_single
+
+    def apply_single(gradient, parameter, state):
+        if parameter.ndim == 2:
+            raise Wrong
+        return rule(gradient, parameter, state)
+
+    optimizer.apply_single = apply_single
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda o: o.state.update(b=[{"m": mx.zeros(2)}]),
+        lambda o: setattr(o, "_schedulers", {"learning_rate": lambda step: "a"}),
+        spoilt,
+        lambda o: o.state.pop("learning_rate"),
+    ],
+    ids=["state", "schedule", "rule", "rate"],
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_a_step_that_fails_is_none(spoil, several):
+    """Neither the count of steps nor the state of any parameter has moved, and the dicts are the same ones."""
+    w = {"a": mx.ones(2), "b": [mx.ones((2, 2))], "c": mx.ones(3)}
+    adam, before = optim.Adam(0.1), optim.SGD(0.1, momentum=0.9)
+    optimizer = optim.MultiOptimizer([before, adam], [lambda name, g: name == "c"]) if several else adam
+    optimizer.apply_gradients(w, w)
+    spoil(adam)
+    held = [(o.state, tree_flatten(o.state)) for o in (adam, before)]
+    with pytest.raises((Wrong, ValueError, KeyError)):
+        optimizer.apply_gradients({**w, "new": mx.ones(1)}, {**w, "new": mx.ones(1)})
+    for o, (state, leaves) in zip((adam, before), held):
+        assert o.state is state
+        assert [name for name, _ in tree_flatten(state)] == [name for name, _ in leaves]
+        assert all(now is then for (_, now), (_, then) in zip(tree_flatten(state), leaves))
 
 
 def test_no_optimizers():

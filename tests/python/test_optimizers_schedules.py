@@ -73,6 +73,15 @@ def test_limits(make, message):
         make()
 
 
+@pytest.mark.parametrize("step", [64, mx.array(64, mx.uint64), mx.array(64, mx.int32), np.uint64(64)], ids=repr)
+def test_powers_do_not_wrap(step):
+    for init, rate in [(1, 2), (1.0, 2), (-1, 2), (3, -2), (1, mx.array(2))]:
+        want = init * (2.0**64)
+        assert float(optim.exponential_decay(init, rate)(step)) == want
+        assert float(optim.step_decay(init, rate, 1)(step)) == want
+    assert optim.exponential_decay(3, 2)(4) == 48
+
+
 def test_an_optimizer_follows_its_schedule():
     schedule = optim.join_schedules([optim.linear_schedule(0.0, 1.0, 2), optim.cosine_decay(1.0, 4)], [2])
     optimizer = optim.SGD(schedule)

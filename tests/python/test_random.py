@@ -7,7 +7,7 @@ import threading
 import mlx.core as mx
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 r = mx.random
 
@@ -163,6 +163,46 @@ def test_shapes_and_dtypes():
 def test_distributions(draw, cdf):
     sample = np.array(draw(200_000, r.key(3)), np.float64)
     assert stats.kstest(sample, cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(
+    "low, high", [(50, 60), (5.5, 6), (4, math.inf), (-60, -50), (-math.inf, -4.5), (9, 9.5), (1e6, math.inf)]
+)
+def test_normal_numbers_of_the_tails(low, high, lazy):
+    """Also where the distribution function is 1 in float32; bounds that are not known make no difference."""
+    with mx.stream(mx.cpu):
+        for dtype, n in ((mx.float32, 20_000), (mx.float64, 20_000), (mx.float16, 2000)):
+            if dtype == mx.float16 and abs(low) > 6e4:
+                continue
+            bounds = [mx.array(float(v), dtype) + (0 if lazy else mx.array(0, dtype)) for v in (low, high)]
+            if not lazy:
+                mx.eval(bounds)
+            x = np.array(r.truncated_normal(*bounds, (n,), dtype, key=r.key(3))).astype(np.float64)
+            assert ((low <= x) & (x <= high)).all()
+            near, far = (low, high) if low > 0 else (-high, -low)
+            x = np.abs(x)
+            # log of what is beyond x, as a share of what is beyond `near`, which is uniform between its ends.
+            beyond_near = special.log_ndtr(-float(near))
+            within = [1 - np.exp(special.log_ndtr(-np.asarray(v, np.float64)) - beyond_near) for v in (x, far)]
+            share = within[0] / within[1]
+            coarse = near * {mx.float32: 2.0**-24, mx.float64: 2.0**-53, mx.float16: 2.0**-11}[dtype] * near
+            assert stats.kstest(share, "uniform").statistic < 1.95 / n**0.5 + coarse
+
+
+def test_normal_numbers_of_bounds_in_an_array():
+    """Each element by its own; where erf tells numbers apart they are what they were."""
+    low, high = mx.array([-1.0, 50.0, -6.0, 3.0, 7.0]), mx.array([2.0, 60.0, -5.0, mx.inf, mx.inf])
+    x = r.truncated_normal(low, high, key=r.key(0))
+    assert ((low <= x) & (x < mx.minimum(high, low + 4))).all()
+    for i in range(5):
+        one = r.truncated_normal(low[i], high[i], (5,), key=r.key(0))[i]
+        np.testing.assert_allclose(x[i].item(), one.item(), rtol=1e-6)
+    grad = mx.grad(lambda v: r.truncated_normal(v, v + 1, (3,), key=r.key(0)).sum())
+    open_end = mx.grad(lambda v: r.truncated_normal(v, math.inf, (3,), key=r.key(0)).sum())
+    for v in (0.5, 20.0, -20.0):
+        assert np.isfinite(grad(mx.array(v)).item())
+    assert abs(open_end(mx.array(20.0)).item() - 3) < 0.05
 
 
 def test_frequencies():

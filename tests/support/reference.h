@@ -135,7 +135,13 @@ real r_logical_xor(real a, real b) { return !a != !b; }
 
 cplx c_abs(cplx z) { return cabsl(z); }
 cplx c_negative(cplx z) { return -z; }
-cplx c_sign(cplx z) { return z == 0 ? 0 : z / cabsl(z); }
+cplx c_sign(cplx z)
+{
+    if (isinf(creall(z)) || isinf(cimagl(z)))
+        z = CMPLXL(isinf(creall(z)) ? copysignl(1, creall(z)) : 0 * creall(z),
+                   isinf(cimagl(z)) ? copysignl(1, cimagl(z)) : 0 * cimagl(z));
+    return z == 0 ? 0 : z / cabsl(z);
+}
 cplx c_square(cplx z) { return z * z; }
 cplx c_sqrt(cplx z) { return csqrtl(z); }
 cplx c_rsqrt(cplx z) { return 1 / csqrtl(z); }

@@ -762,6 +762,22 @@ static void aranges(void **state)
     for (int i = 0; i < 9999; i++) v[i] = first + (float)i * step;
     check_series(&y, DT_float32, 9999, v, 0);
     free(v);
+    /* Steps, and multiples of them, that are no numbers of the type. */
+    const double big = 1e39;
+    for (int t = 1; t < DT_COUNT; t++) {
+        KEEP(&y, mx_arange(5, 0, -1.5e308, (enum dtype)t));
+        check_series(&y, (enum dtype)t, 1, (double[]){ 5 }, 0);
+    }
+    KEEP(&y, mx_arange(1.5e308, 1.7e308, 1e308, DT_float64));
+    check_series(&y, DT_float64, 1, (double[]){ 1.5e308 }, 0);
+    KEEP(&y, mx_arange(0, big, big / 2, DT_float32));
+    check_series(&y, DT_float32, 2, (double[]){ 0, INFINITY }, 0);
+    KEEP(&y, mx_arange(-big, big, big, DT_float32));
+    check_series(&y, DT_float32, 2, (double[]){ -INFINITY, 0 }, 0);
+    KEEP(&y, mx_arange(0x1p127, -0x1p127, -0x1p126, DT_float32));
+    check_series(&y, DT_float32, 4, (double[]){ 0x1p127, 0x1p126, 0, -0x1p126 }, 0);
+    KEEP(&y, mx_arange(-80000, 40000, 40000, DT_float16));
+    check_series(&y, DT_float16, 3, (double[]){ -INFINITY, -40000, 0 }, 0);
     /* Threads and tiles. */
     KEEP(&y, mx_arange(0, 300001, 1, DT_int32));
     assert_int_equal(mx_eval(1, &y.it), 0);

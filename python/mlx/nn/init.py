@@ -54,11 +54,11 @@ def identity(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
 
 
 def _fans(a, caller):
-    """(fan_in, fan_out) of a weight of shape (outputs, *window, inputs)."""
+    """(fan_in, fan_out) of a weight of shape (outputs, *window, inputs); 1 for 0, of which nothing comes."""
     if a.ndim < 2:
         raise mx.Error(f"[init.{caller}] expected at least 2 dimensions, got shape {a.shape}")
     window = math.prod(a.shape[1:-1])
-    return a.shape[-1] * window, a.shape[0] * window
+    return a.shape[-1] * window or 1, a.shape[0] * window or 1
 
 
 def _fan(a, mode, caller):

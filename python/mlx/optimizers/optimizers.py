@@ -4,7 +4,10 @@ In the formulas w is a parameter, g its gradient, lr the learning rate and t the
 1 for the first. Operations on arrays are element by element.
 """
 
+import contextlib
 import math
+import numbers
+import operator
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
@@ -74,18 +77,20 @@ class Optimizer:
     def apply_gradients(self, gradients: dict, parameters: dict):
         """The new parameters, as a tree like `gradients`, and one step more in the state.
 
-        `parameters` may have more in it than `gradients`.
+        `parameters` may have more in it than `gradients`. A step that fails, or is interrupted, leaves the
+        state as it was.
         """
         gradients = self._checked(gradients, parameters)
-        self.init(gradients)
-        for name, schedule in self._schedulers.items():
-            self.state[name] = self._number(name, schedule(self.step))
-        self.state["step"] = self.step + 1
-        try:
-            return tree_map(self._updated, gradients, parameters, self.state)
-        except Exception:
-            tree_map_with_path(self._check_state, gradients, self.state)  # may know better what is wrong
-            raise
+        with _whole_or_not(self.state):
+            self.init(gradients)
+            for name, schedule in self._schedulers.items():
+                self.state[name] = self._number(name, schedule(self.step))
+            self.state["step"] = self.step + 1
+            try:
+                return tree_map(self._updated, gradients, parameters, self.state)
+            except Exception:
+                tree_map_with_path(self._check_state, gradients, self.state)  # may know better what is wrong
+                raise
 
     def _checked(self, gradients, parameters):
         """The gradients, after an error for the first that its parameter cannot have."""
@@ -155,23 +160,33 @@ class Optimizer:
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: float | mx.array):
-        self.state["learning_rate"] = self._number("learning_rate", mx.array(learning_rate))
+        self.state["learning_rate"] = self._given("learning_rate", learning_rate)
 
     def _maybe_schedule(self, name: str, value: _LearningRate):
         """Keep a hyper-parameter in the state: a number as it is, a function by calling it."""
         if callable(value):
             self._schedulers[name] = value
             value = value(self.step)
-        self.state[name] = self._number(name, mx.array(value))
+        self.state[name] = self._given(name, value)
+
+    def _given(self, name, value):
+        """`_number` of what the user wrote, which may be a list of one."""
+        if isinstance(value, (list, tuple)):
+            value = mx.array(value)
+        if isinstance(value, numbers.Real) and value != value:
+            raise mx.Error(f"[{type(self).__name__}] expected a number for {name}, got {value}")
+        return self._number(name, value)
 
     def _number(self, name, value):
-        """A hyper-parameter as it is kept: as an array, which is real."""
+        """A hyper-parameter as it is kept: as an array of one real number."""
         if not isinstance(value, mx.array):
             if not isinstance(value, complex):
                 self._check_number(name, value)
             value = mx.array(value)
-        if value.dtype == mx.complex64:
-            raise mx.Error(f"[{type(self).__name__}] expected a real number for {name}, got {value.dtype}")
+        several = value.ndim > 0 and value.size != 1
+        if several or value.dtype == mx.complex64:
+            got = f"an array of shape {value.shape}" if several else value.dtype
+            raise mx.Error(f"[{type(self).__name__}] expected a real number for {name}, got {got}")
         return value
 
     def _kept(self, name):
@@ -182,7 +197,12 @@ class Optimizer:
 
     def _lr(self, like):
         """The learning rate in the dtype of an array, so that it does not widen the result."""
-        return self.learning_rate.astype(like.dtype)
+        return self._rate().astype(like.dtype)
+
+    def _rate(self):
+        """The learning rate without the axes that an array of one number may have."""
+        rate = self.learning_rate
+        return rate.reshape(()) if rate.ndim and rate.size == 1 else rate
 
     def _check(self, **conditions):
         """Raise an error for a hyper-parameter out of range: name=(value, lower, upper)."""
@@ -218,6 +238,28 @@ _INEXACT = frozenset((mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.comple
 def _real(value):
     """For `Optimizer._check`: any real number."""
     return value, -_INF, _INF
+
+
+@contextlib.contextmanager
+def _whole_or_not(tree):
+    """The containers of a tree hold after an error what they held before."""
+    held = []
+
+    def hold(container):
+        children = container.values() if isinstance(container, dict) else container
+        held.append((container, container.copy()))
+        for child in children:
+            if isinstance(child, (dict, list)):
+                hold(child)
+
+    hold(tree)
+    try:
+        yield
+    except BaseException:
+        for container, before in held:
+            container.clear()
+            (container.update if isinstance(container, dict) else container.extend)(before)
+        raise
 
 
 class _Misfit(mx.Error):
@@ -306,8 +348,9 @@ class MultiOptimizer(Optimizer):
         parts = self._split(gradients)
         for optimizer, part in zip(self.optimizers, parts):
             optimizer._checked(part, parameters)  # all, before any of them takes a step
-        for optimizer, part in zip(self.optimizers, parts):
-            updated = tree_merge(updated, optimizer.apply_gradients(part, parameters))
+        with _whole_or_not(self.state):
+            for optimizer, part in zip(self.optimizers, parts):
+                updated = tree_merge(updated, optimizer.apply_gradients(part, parameters))
         return updated
 
     @property
@@ -395,9 +438,9 @@ class RMSprop(Optimizer):
 
     def __init__(self, learning_rate: _LearningRate, alpha: float = 0.99, eps: float = 1e-8):
         super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
         self._check(alpha=(alpha, 0, _INF))
         self._check_positive(eps=eps)
+        self._maybe_schedule("learning_rate", learning_rate)
         self.alpha = alpha
         self.eps = eps
 
@@ -420,8 +463,8 @@ class Adagrad(Optimizer):
 
     def __init__(self, learning_rate: _LearningRate, eps: float = 1e-8):
         super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
         self._check_positive(eps=eps)
+        self._maybe_schedule("learning_rate", learning_rate)
         self.eps = eps
 
     def init_single(self, parameter: mx.array, state: dict):
@@ -445,9 +488,9 @@ class AdaDelta(Optimizer):
 
     def __init__(self, learning_rate: _LearningRate, rho: float = 0.9, eps: float = 1e-6):
         super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
         self._check(rho=(rho, 0, _INF))
         self._check_positive(eps=eps)
+        self._maybe_schedule("learning_rate", learning_rate)
         self.rho = rho
         self.eps = eps
 
@@ -483,9 +526,9 @@ class Adam(Optimizer):
         bias_correction: bool = False,
     ):
         super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
         b1, b2 = self._pair("betas", betas)
         self._check(beta1=(b1, 0, 1), beta2=(b2, 0, 1), eps=(eps, 0, _INF))
+        self._maybe_schedule("learning_rate", learning_rate)
         self.betas = betas
         self.eps = eps
         self.bias_correction = bias_correction
@@ -504,7 +547,7 @@ class Adam(Optimizer):
         if not self.bias_correction:
             return parameter - lr * m / (mx.sqrt(v) + self.eps)
         # The corrections are scalars, in float32 also for parameters of half types.
-        m_scale = (self.learning_rate / (1 - b1**self.step)).astype(gradient.dtype)
+        m_scale = (self._rate() / (1 - b1**self.step)).astype(gradient.dtype)
         v_scale = mx.rsqrt(1 - b2**self.step).astype(gradient.dtype)
         return parameter - m_scale * m / (v_scale * mx.sqrt(v) + self.eps)
 
@@ -576,9 +619,9 @@ class Lion(Optimizer):
         weight_decay: float = 0.0,
     ):
         super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
         b1, b2 = self._pair("betas", betas)
         self._check(beta1=(b1, 0, 1), beta2=(b2, 0, 1), weight_decay=_real(weight_decay))
+        self._maybe_schedule("learning_rate", learning_rate)
         self.betas = betas
         self.weight_decay = weight_decay
 
@@ -657,12 +700,12 @@ class Adafactor(Optimizer):
         if self.beta_1 is not None:
             state["exp_avg"] = mx.zeros_like(parameter)
 
-    def _rate(self, parameter):
+    def _scaled_rate(self, parameter):
         if self.relative_step:
             t = self.step.astype(mx.float32)
             rate = mx.minimum(1e-6 * t if self.warmup_init else 1e-2, mx.rsqrt(t))
         else:
-            rate = self.learning_rate
+            rate = self._rate()
         if parameter.dtype in _INEXACT:
             rate = rate.astype(parameter.dtype)
         if self.scale_parameter:
@@ -670,7 +713,7 @@ class Adafactor(Optimizer):
         return rate
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
-        rate = self._rate(parameter)
+        rate = self._scaled_rate(parameter)
         t = self.step.astype(mx.float32)
         beta = (1 - t**self.decay_rate).astype(gradient.dtype)
 
@@ -720,6 +763,10 @@ class Muon(Optimizer):
     ):
         super().__init__()
         self._check(momentum=_real(momentum), weight_decay=_real(weight_decay))
+        try:
+            self._check(ns_steps=(operator.index(ns_steps), 0, _INF))
+        except TypeError:
+            raise mx.ConversionError(f"[Muon] expected an int for ns_steps, got {ns_steps!r}") from None
         self._maybe_schedule("learning_rate", learning_rate)
         self.momentum = momentum
         self.weight_decay = weight_decay

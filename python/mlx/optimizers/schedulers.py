@@ -12,11 +12,17 @@ from collections.abc import Callable
 import mlx.core as mx
 
 
+def _power(decay_rate, step):
+    """decay_rate^step, in floats where one of them has a dtype: powers in its integers would wrap."""
+    plain = isinstance(step, (int, float)) and isinstance(decay_rate, (int, float))
+    return (decay_rate if plain else decay_rate * 1.0) ** step
+
+
 def exponential_decay(init: float, decay_rate: float) -> Callable:
     """init * decay_rate^step"""
 
     def schedule(step):
-        return init * decay_rate**step
+        return init * _power(decay_rate, step)
 
     return schedule
 
@@ -27,7 +33,7 @@ def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
         raise mx.Error(f"[step_decay] expected step_size > 0, got {step_size}")
 
     def schedule(step):
-        return init * decay_rate ** (step // step_size)
+        return init * _power(decay_rate, step // step_size)
 
     return schedule
 

@@ -101,7 +101,8 @@ refused when the optimizer is made, not in its first step
     ^raises \w+ optim\.\w+\(X, (betas|momentum|weight_decay|dampening)=
     ^raises \w+ optim\.\w+\(X, .*(None|1 \+ 2j)\)
     ^raises \w+ optim\.Adafactor\(
-a learning rate is a real number
+a learning rate is one real number
+    ^raises ValueError optim\.(Ada\w+|SGD|RMSprop|Lion|Muon)\((learning_rate=)?(X|[VSNB]\b|b'|\(|\[|np\.|mx\.)
     ^raises ValueError optim\.\w+\(.*(1 \+ 2j|complex64)
 a bool is no index
     ^raises ValueError mx\.take\(X, True\)
@@ -160,6 +161,8 @@ rounded once
     ^answer nn\.losses\.margin_ranking_loss\(.*uint32
 the norm is a real number, in float32 at least
     ^answer optim\.clip_grad_norm\(
+a rate is a float, and does not wrap
+    ^answer optim\.(exponential|step)_decay\(.*uint
 NumPy's numbers are not cut off, and results are arrays
     ^answer optim\.(cosine_decay|linear_schedule)\(.*np\.
 a prefix keeps its first character unless that is a point
