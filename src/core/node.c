@@ -290,6 +290,14 @@ void node_forget_output(struct node *n, mx y)
     lock_give(&siblings);
 }
 
+void node_remember_output(struct node *n, mx y)
+{
+    lock_take(&siblings);
+    if (!n->out[y->out])
+        n->out[y->out] = y;
+    lock_give(&siblings);
+}
+
 /* Binds y, a new array, to its node; the node's reference passes to y. */
 static void bind(struct node *n, int k, mx y, bool tracer)
 {

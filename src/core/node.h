@@ -170,7 +170,9 @@ void mx_settle_n(const struct op *op, const void *args, int nin, const mx x[], i
 uint32_t node_clock(void);
 static inline bool node_since(const struct node *n, uint32_t clock) { return (int32_t)(n->born - clock) >= 0; }
 void node_release(struct node *n);
+/* Before y leaves the node: n->out names only arrays that have n, so that it names none that are gone. */
 void node_forget_output(struct node *n, mx y);
+void node_remember_output(struct node *n, mx y); /* one that has it again */
 /* Output k as an owned reference: the array somebody holds, or a new one in its place. */
 mx node_output(struct node *n, int k);
 static inline void node_retain(struct node *n) { atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed); }

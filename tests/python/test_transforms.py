@@ -716,3 +716,97 @@ def test_second_derivatives_of_one_result_of_several():
         (got,) = mx.jvp(mx.grad(f), [x], [t])[1]
         want = (np.array(mx.grad(f)(x + h * t)) - np.array(mx.grad(f)(x - h * t))) / (2 * h)
         np.testing.assert_allclose(np.array(got), want, atol=1e-6)
+
+
+def _inside(name):
+    """A function of a matrix that is the one result held of an operation that has several."""
+
+    def own(y):
+        f = mx.custom_function(lambda a: (mx.sin(a), mx.cos(a)))
+        f.vjp(lambda _, ct, out: 3 * ct[0] * out[1])
+        return f(y)[0]
+
+    return {
+        "attention": lambda y: mx.fast.scaled_dot_product_attention(*[y[None, None]] * 3, scale=0.5),
+        "gated_delta": lambda y: mx.fast.gated_delta_update(
+            *[mx.stack([y] * 4)[None]] * 3, *[mx.sigmoid(mx.stack([y[0]] * 4))[None]] * 2
+        )[1],
+        "qr": lambda y: mx.linalg.qr(y)[1],
+        "lu": lambda y: mx.linalg.lu(y)[2],
+        "slogdet": lambda y: mx.linalg.slogdet(y)[1],
+        "svd": lambda y: mx.linalg.svd(y)[1],
+        "eigh": lambda y: mx.linalg.eigh(y @ y.T)[1],
+        "scan": lambda y: mx.scan(lambda c, a: (c * a, mx.sin(c)), y[0], y)[0],
+        "cond": lambda y: mx.cond(y.sum() > -99, lambda a: (a * 2, a * 3), lambda a: (a, a), y)[0],
+        "checkpoint": lambda y: mx.checkpoint(lambda a: (mx.sin(a), mx.cos(a)))(y)[0],
+        "compile": lambda y: mx.compile(lambda a: (mx.sin(a), mx.cos(a)))(y)[0],
+        "custom": own,
+        "split": lambda y: mx.split(y, [1], axis=1)[0],
+    }[name]
+
+
+INSIDE = ["attention", "gated_delta", "qr", "lu", "slogdet", "svd", "eigh", "scan", "cond", "checkpoint", "compile",
+          "custom", "split"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_one_result_of_several_may_be_looked_at_inside(name):
+    x = mx.random.normal((3, 3), key=mx.random.key(4))
+    f, kept = _inside(name), []
+
+    def loss(y, look):
+        y = f(y)
+        look(y)
+        return (y * y).sum()
+
+    def keep(y):
+        mx.eval(y)
+        kept.append((y, np.array(y, copy=False), np.array(y)))
+
+    want = np.array(mx.grad(lambda y: loss(y, lambda z: None))(x))
+    for look in mx.eval, mx.async_eval, lambda y: mx.isnan(y).any().item(), keep:
+        np.testing.assert_allclose(np.array(mx.grad(lambda y, at=look: loss(y, at))(x)), want, rtol=1e-4, atol=1e-5)
+    for y, view, values in kept:
+        assert np.array(y, copy=False).ctypes.data == view.ctypes.data
+        np.testing.assert_array_equal(view, values)
+
+
+def test_second_derivatives_of_what_is_looked_at_inside():
+    x = mx.random.normal((3, 3), key=mx.random.key(4))
+
+    def twice(look):
+        def loss(y):
+            y = mx.linalg.qr(y)[1]
+            look(y)
+            return (y**4).sum()
+
+        return np.array(mx.grad(lambda y: (mx.grad(loss)(y) ** 2).sum())(x))
+
+    np.testing.assert_allclose(twice(mx.eval), twice(lambda y: None), rtol=1e-3, atol=1e-4)
+
+
+def test_masks_inside(x):
+    def loss(w):
+        h = mx.fast.scaled_dot_product_attention(w, w, w, scale=0.3)
+        return (h[h > 0] ** 2).sum(), (mx.where(h > 0, h, 0) ** 2).sum()
+
+    w = mx.random.normal((1, 2, 6, 8), key=mx.random.key(3))
+    masked, whole = (mx.grad(lambda w, k=k: loss(w)[k])(w) for k in range(2))
+    assert mx.allclose(masked, whole, atol=1e-5).item()
+
+
+def test_results_kept_from_a_function_that_is_over():
+    kept = []
+
+    def loss(y):
+        kept[:] = mx.linalg.qr(y)
+        mx.eval(kept)
+        return kept[1].sum()
+
+    x = mx.random.normal((3, 3), key=mx.random.key(4))
+    want = mx.grad(loss)(x)
+    mx.eval(kept[0])
+    del kept[0]
+    (r,) = kept
+    assert mx.allclose(mx.grad(lambda y: (r * y).sum())(x), r).item()
+    assert mx.allclose(mx.grad(loss)(x), want).item()
