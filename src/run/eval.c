@@ -168,7 +168,7 @@ static struct node *leave_node(mx y)
     if (n->nout > 1)
         node_forget_output(n, y);
     y->node = NULL;
-    atomic_store_explicit(&y->tracer, false, memory_order_relaxed);
+    atomic_store_explicit(&y->tracer, 0, memory_order_relaxed);
     return n;
 }
 
@@ -217,7 +217,7 @@ static bool emit(struct tape *t, mx x)
     e->node = n;
     e->one = x;
     e->several = NULL;
-    bool keep = e->keep = x->tracer && tracing();
+    bool keep = e->keep = is_traced(x);
     e->waits = false;
     e->before = -1;
     if (n->nout == 1) {
@@ -713,7 +713,7 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     for (int i = 0; i < n && !t.failed; i++) {
         if (x[i]->status == LAZY)
             t.failed = !tape_visit(&t, x[i]);
-        else if (x[i]->status == READY && x[i]->node && !tracing() && n_detach < 8) {
+        else if (x[i]->status == READY && x[i]->node && !is_traced(x[i]) && n_detach < 8) {
             detach[n_detach++] = leave_node(x[i]); /* kept for a trace that is over */
         }
     }

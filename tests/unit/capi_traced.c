@@ -85,9 +85,8 @@ static int by_cosine(mlx_vector_array *res, const mlx_vector_array in, const mlx
 {
     (void)in;
     mlx_array c = mlx_array_new(), o = mlx_array_new(), three = mlx_array_new_float(3);
-    int failed = mlx_vector_array_get(&c, ct, 0) || mlx_vector_array_get(&o, out, 1) ||
-                 mlx_multiply(&c, c, o, cpu()) || mlx_multiply(&c, c, three, cpu()) ||
-                 mlx_vector_array_append_value(*res, c);
+    int failed = mlx_vector_array_get(&c, ct, 0) || mlx_vector_array_get(&o, out, 1) || mlx_multiply(&c, c, o, cpu()) ||
+                 mlx_multiply(&c, c, three, cpu()) || mlx_vector_array_append_value(*res, c);
     mlx_array_free(c);
     mlx_array_free(o);
     mlx_array_free(three);
@@ -99,8 +98,7 @@ static int of_own_rule(mlx_array *y, mlx_array x)
     mlx_closure f = mlx_closure_new_func(circle), g = mlx_closure_new();
     mlx_closure_custom rule = mlx_closure_custom_new_func(by_cosine);
     mlx_vector_array in = mlx_vector_array_new_value(x), both = mlx_vector_array_new();
-    int failed =
-        mlx_custom_vjp(&g, f, rule) || mlx_closure_apply(&both, g, in) || mlx_vector_array_get(y, both, 0);
+    int failed = mlx_custom_vjp(&g, f, rule) || mlx_closure_apply(&both, g, in) || mlx_vector_array_get(y, both, 0);
     mlx_vector_array_free(in);
     mlx_vector_array_free(both);
     mlx_closure_custom_free(rule);
@@ -142,9 +140,8 @@ static struct {
 static int squared(mlx_array *res, const mlx_array x)
 {
     mlx_array y = mlx_array_new();
-    int failed = inside.make(&y, x) || look_at(y, inside.how) ||
-                 (inside.kept.ctx && mlx_array_set(&inside.kept, y)) || mlx_square(&y, y, cpu()) ||
-                 mlx_sum(res, y, false, cpu());
+    int failed = inside.make(&y, x) || look_at(y, inside.how) || (inside.kept.ctx && mlx_array_set(&inside.kept, y)) ||
+                 mlx_square(&y, y, cpu()) || mlx_sum(res, y, false, cpu());
     mlx_array_free(y);
     return failed;
 }
@@ -247,11 +244,212 @@ static void held_data_stays(void **state)
     }
 }
 
+/* ---- other threads */
+
+struct job {
+    int (*work)(mlx_array *y, mlx_array x);
+    mlx_array *y, x;
+    int failed;
+};
+
+static void *do_job(void *arg)
+{
+    struct job *j = arg;
+    j->failed = j->work(j->y, j->x);
+    return NULL;
+}
+
+static int on_another_thread(make_fn *work, mlx_array *y, mlx_array x)
+{
+    struct job j = { work, y, x, 1 };
+    pthread_t t;
+    if (pthread_create(&t, NULL, do_job, &j))
+        return 1;
+    pthread_join(t, NULL);
+    return j.failed;
+}
+
+static int evaluates(mlx_array *y, mlx_array x)
+{
+    (void)y;
+    return mlx_array_eval(x);
+}
+
+static int evaluates_more(mlx_array *y, mlx_array x)
+{
+    (void)y;
+    mlx_array z = mlx_array_new();
+    int failed = mlx_negative(&z, x, cpu()) || mlx_array_eval(z);
+    mlx_array_free(z);
+    return failed;
+}
+
+static int prints(mlx_array *y, mlx_array x)
+{
+    (void)y;
+    mlx_string s = mlx_string_new();
+    int failed = mlx_array_tostring(&s, x);
+    mlx_string_free(s);
+    return failed;
+}
+
+/* It has traces of its own, one after the other. */
+static int differentiates(mlx_array *y, mlx_array x)
+{
+    (void)y;
+    mlx_closure f = mlx_closure_new_func(circle);
+    mlx_array a = operand();
+    mlx_vector_array in = mlx_vector_array_new_value(a), ct = mlx_vector_array_new_value(a);
+    mlx_vector_array out = mlx_vector_array_new(), dx = mlx_vector_array_new();
+    int failed = mlx_vector_array_append_value(ct, a);
+    for (int i = 0; i < 2; i++) failed = failed || mlx_vjp(&out, &dx, f, in, ct) || mlx_eval(dx) || mlx_array_eval(x);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(out);
+    mlx_vector_array_free(dx);
+    mlx_array_free(a);
+    mlx_closure_free(f);
+    return failed;
+}
+
+static make_fn *const lookers[] = { evaluates, evaluates_more, prints, differentiates };
+
+static make_fn *looked_at, *looker;
+static int seen_elsewhere(mlx_array *y, mlx_array x) { return looked_at(y, x) || on_another_thread(looker, NULL, *y); }
+
+static void evaluated_by_another_thread(void **state)
+{
+    (void)state;
+    for (int m = 0; m < N_MAKERS; m++) {
+        float want[N], got[N];
+        inside.how = NOT;
+        inside.make = looked_at = makers[m];
+        gradient(want);
+        inside.make = seen_elsewhere;
+        for (int k = 0; k < (int)(sizeof lookers / sizeof *lookers); k++) {
+            looker = lookers[k];
+            gradient(got);
+            expect_same(got, want, m, k);
+        }
+    }
+}
+
+static int views(mlx_array *y, mlx_array x)
+{
+    return mlx_reshape(y, x, (int[]){ 2, 6 }, 2, cpu()) || mlx_transpose(y, *y, cpu()) ||
+           mlx_broadcast_to(y, *y, (int[]){ 2, 6, 2 }, 3, cpu());
+}
+
+static int checkpointed(mlx_array *y, mlx_array x)
+{
+    mlx_closure f = mlx_closure_new_func(circle), g = mlx_closure_new();
+    mlx_vector_array in = mlx_vector_array_new_value(x), both = mlx_vector_array_new();
+    int failed = mlx_checkpoint(&g, f) || mlx_closure_apply(&both, g, in) || mlx_vector_array_get(y, both, 1);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(both);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    return failed;
+}
+
+/* The derivative of the sum of sin^2, taken where no other trace is. */
+static int derived(mlx_array *y, mlx_array x)
+{
+    mlx_closure f = mlx_closure_new_func(circle);
+    mlx_array one = mlx_array_new();
+    int failed = mlx_ones_like(&one, x, cpu());
+    mlx_vector_array in = mlx_vector_array_new_value(x), ct = mlx_vector_array_new_value(one);
+    mlx_vector_array out = mlx_vector_array_new(), dx = mlx_vector_array_new();
+    failed = failed || mlx_vector_array_append_value(ct, one) || mlx_vjp(&out, &dx, f, in, ct) ||
+             mlx_vector_array_get(y, dx, 0);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(out);
+    mlx_vector_array_free(dx);
+    mlx_array_free(one);
+    mlx_closure_free(f);
+    return failed;
+}
+
+static int evaluated_views(mlx_array *y, mlx_array x) { return mlx_array_eval(x) || views(y, x); }
+
+static make_fn *const builders[] = { plain_sine, attention,    carry,           of_own_rule, a_part,
+                                     views,      checkpointed, evaluated_views, derived };
+
+static make_fn *builder;
+static int built_elsewhere(mlx_array *y, mlx_array x) { return on_another_thread(builder, y, x); }
+
+static void built_by_another_thread(void **state)
+{
+    (void)state;
+    for (int m = 0; m < (int)(sizeof builders / sizeof *builders); m++)
+        for (int how = NOT; how < N_LOOKS; how++) {
+            float want[N], got[N];
+            inside.how = NOT;
+            inside.make = builder = builders[m];
+            gradient(want);
+            inside.how = (enum look)how;
+            inside.make = built_elsewhere;
+            gradient(got);
+            expect_same(got, want, m, how);
+        }
+}
+
+/* Which threads trace meanwhile is nothing to arrays whose own trace is over: they let go of what they come from. */
+static int step(mlx_array *w)
+{
+    mlx_closure f = mlx_closure_new_unary(squared);
+    mlx_array one = mlx_array_new_float(1), g = mlx_array_new();
+    mlx_vector_array in = mlx_vector_array_new_value(*w), ct = mlx_vector_array_new_value(one);
+    mlx_vector_array y = mlx_vector_array_new(), dx = mlx_vector_array_new();
+    int failed = mlx_vjp(&y, &dx, f, in, ct) || mlx_vector_array_get(&g, dx, 0) || mlx_multiply(&g, g, one, cpu()) ||
+                 mlx_subtract(w, *w, g, cpu()) || mlx_array_eval(*w);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    mlx_array_free(one);
+    mlx_array_free(g);
+    mlx_closure_free(f);
+    return failed;
+}
+
+static int steps(mlx_array *y, mlx_array x)
+{
+    mlx_array w = operand();
+    int failed = 0;
+    long few = 0;
+    for (int i = 0; i < 20 && !failed; i++) {
+        failed = step(&w);
+        if (i == 2)
+            few = array_live_count();
+    }
+    failed = failed || array_live_count() > few;
+    mlx_array_free(w);
+    return failed || mlx_sin(y, x, cpu());
+}
+
+static int others_train(mlx_array *y, mlx_array x)
+{
+    inside.make = plain_sine;
+    return on_another_thread(steps, y, x);
+}
+
+static void graphs_do_not_grow(void **state)
+{
+    (void)state;
+    float got[N];
+    inside.how = NOT;
+    inside.make = others_train;
+    gradient(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(some_results_evaluated),
-        cmocka_unit_test(held_data_stays),
+        cmocka_unit_test(some_results_evaluated),      cmocka_unit_test(held_data_stays),
+        cmocka_unit_test(evaluated_by_another_thread), cmocka_unit_test(built_by_another_thread),
+        cmocka_unit_test(graphs_do_not_grow),
     };
     return cmocka_run_group_tests_name("C API: evaluation inside of functions", tests, start_listening, all_gone);
 }
