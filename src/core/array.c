@@ -43,7 +43,7 @@ static mx array_raw(enum dtype t, int ndim)
         mx_fail_memory(struct_bytes(ndim));
         return NULL;
     }
-    *x = (struct mx_array){ .refs = 1, .status = LAZY, .dtype = (uint8_t)t, .ndim = ndim };
+    *x = (struct mx_array){ .refs = 1, .status = LAZY, .dtype = (uint8_t)t, .ndim = (uint8_t)ndim };
     x->strides = (int64_t *)(x + 1);
     x->shape = (int *)(x->strides + ndim);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);

@@ -36,12 +36,13 @@ struct mx_array {
     atomic_int refs;
     _Atomic uint8_t status;
     uint8_t dtype;
-    atomic_bool tracer; /* depends on an argument of a transform, and was not computed outside of all since */
-    bool row;           /* READY: elements lie row-major without gaps */
-    int ndim;
-    int out;       /* which output of `node` this is; of a placeholder, whether its trace is over */
-    uint32_t mark; /* visited by the walk of this number; under the graph lock */
-    int slot;      /* what that walk noted */
+    bool row; /* READY: elements lie row-major without gaps */
+    uint8_t ndim;
+    _Atomic uint32_t tracer; /* the trace whose arguments it depends on (core/node.h), unless it was computed outside of
+                              * that since; 0: none */
+    int out;                 /* which output of `node` this is; of a placeholder, whether its trace is over */
+    uint32_t mark;           /* visited by the walk of this number; under the graph lock */
+    int slot;                /* what that walk noted */
     int64_t size;
     int *shape;       /* ndim, behind the struct */
     int64_t *strides; /* in elements; defined once READY */

@@ -1,6 +1,7 @@
 /* node.c: nodes, and the argument descriptions that copying, comparing and printing share. */
 #include "core/node.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +32,72 @@ uint32_t walk_begin(void)
 
 /* ---- traces */
 
+/* A number is a place in `open_at`, in its lower bits, and a count. */
+enum { PLACES = 255, PLACE = 255 };
 static _Thread_local int traces;
+static _Thread_local uint32_t number;    /* of this thread's traces, or of the last ones */
+static _Atomic uint32_t open_at[PLACES]; /* the number that is open there, or 0 */
+static atomic_int n_open;                /* threads that trace, with a place or without */
+
 bool tracing(void) { return traces > 0; }
-int trace_depth(void) { return traces; }
-void trace_begin(void) { traces++; }
-void trace_end(void) { traces--; }
+uint32_t trace_number(void) { return traces ? number : (uint32_t)TRACE_ANY; }
+bool trace_any_open(void) { return atomic_load_explicit(&n_open, memory_order_acquire) > 0; }
+
+bool trace_is_open(uint32_t n)
+{
+    if (n == (uint32_t)TRACE_ANY)
+        return trace_any_open();
+    return atomic_load_explicit(&open_at[n & PLACE], memory_order_acquire) == n;
+}
+
+uint32_t trace_of_both(uint32_t a, uint32_t b)
+{
+    if (a == b || !a || !b)
+        return a | b;
+    bool of_a = trace_is_open(a), of_b = trace_is_open(b);
+    return of_a && of_b ? (uint32_t)TRACE_ANY : of_a ? a : b;
+}
+
+/* At the place that this thread had before, where that is free. */
+static uint32_t open_number(uint32_t last)
+{
+    static _Atomic uint32_t count;
+    uint32_t above = (atomic_fetch_add(&count, 1) % (UINT32_MAX >> 8) + 1) << 8;
+    for (uint32_t i = 0; i < PLACES; i++) {
+        uint32_t place = ((last & PLACE) + i) % PLACES, none = 0;
+        if (atomic_compare_exchange_strong(&open_at[place], &none, above | place))
+            return above | place;
+    }
+    return (uint32_t)TRACE_ANY;
+}
+
+void trace_begin(void)
+{
+    if (traces++)
+        return;
+    atomic_fetch_add(&n_open, 1);
+    number = open_number(number);
+}
+
+void trace_end(void)
+{
+    if (--traces)
+        return;
+    if (number != (uint32_t)TRACE_ANY)
+        atomic_store(&open_at[number & PLACE], 0);
+    atomic_fetch_sub(&n_open, 1);
+}
+
+/* The other threads do not go on in a child. */
+static void forget_traces(void)
+{
+    for (uint32_t i = 0; i < PLACES; i++)
+        if (!traces || i != (number & PLACE))
+            atomic_store(&open_at[i], 0);
+    atomic_store(&n_open, traces > 0);
+}
+
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_traces); }
 
 /* ---- objects that arguments own */
 
@@ -290,13 +352,28 @@ void node_forget_output(struct node *n, mx y)
     lock_give(&siblings);
 }
 
+void node_remember_output(struct node *n, mx y)
+{
+    lock_take(&siblings);
+    if (!n->out[y->out])
+        n->out[y->out] = y;
+    lock_give(&siblings);
+}
+
 /* Binds y, a new array, to its node; the node's reference passes to y. */
-static void bind(struct node *n, int k, mx y, bool tracer)
+static void bind(struct node *n, int k, mx y, uint32_t tracer)
 {
     y->node = n;
     y->out = k;
     atomic_store_explicit(&y->tracer, tracer, memory_order_relaxed);
     n->out[k] = y;
+}
+
+static inline void add_trace(uint32_t *tracer, mx x)
+{
+    uint32_t of = atomic_load_explicit(&x->tracer, memory_order_relaxed);
+    if (of != *tracer)
+        *tracer = trace_of_both(*tracer, of);
 }
 
 mx node_output(struct node *n, int k)
@@ -312,8 +389,8 @@ mx node_output(struct node *n, int k)
     y = array_new(n->specs[k].dtype, n->specs[k].ndim, n->specs[k].shape);
     if (is_nil(y))
         return y;
-    bool tracer = false;
-    for (int i = 0; i < n->nin; i++) tracer |= atomic_load_explicit(&n->in[i]->tracer, memory_order_relaxed);
+    uint32_t tracer = 0;
+    for (int i = 0; i < n->nin; i++) add_trace(&tracer, n->in[i]);
     mx_retain(y);
     node_retain(n);
     lock_take(&siblings);
@@ -322,21 +399,22 @@ mx node_output(struct node *n, int k)
     return y;
 }
 
-static bool any_nil(int n, const mx x[], bool *tracer)
+static bool any_nil(int n, const mx x[], uint32_t *tracer)
 {
-    *tracer = false;
+    *tracer = 0;
     for (int i = 0; i < n; i++) {
         if (is_nil(x[i]))
             return true;
-        *tracer |= atomic_load_explicit(&x[i]->tracer, memory_order_relaxed);
+        add_trace(tracer, x[i]);
     }
     return false;
 }
 
 /* Outside of traces a view of data at hand is made at once: nothing to remember, nothing to run. */
-static bool view_now(const struct op *op, const void *args, int nin, const mx x[], mx y)
+static bool view_now(const struct op *op, const void *args, int nin, const mx x[], uint32_t tracer, mx y)
 {
-    if ((op->traits & (VIEW | FORWARDS)) != VIEW || tracing() || x[0]->status != READY || !x[0]->buf)
+    if ((op->traits & (VIEW | FORWARDS)) != VIEW || tracing() || x[0]->status != READY || !x[0]->buf ||
+        (tracer && trace_is_open(tracer)))
         return false;
     struct call c = { .op = op, .args = args, .nin = nin, .nout = 1, .x = x };
     if (!op->view || !op->view(&c, y))
@@ -350,11 +428,11 @@ static bool view_now(const struct op *op, const void *args, int nin, const mx x[
 
 mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndim, const int *shape, enum dtype t)
 {
-    bool tracer;
+    uint32_t tracer;
     if (any_nil(nin, x, &tracer) || mx_failed())
         return MX_NIL;
     mx y = array_new(t, ndim, shape);
-    if (is_nil(y) || (nin && view_now(op, args, nin, x, y)))
+    if (is_nil(y) || (nin && view_now(op, args, nin, x, tracer, y)))
         return y;
     struct node *n = node_new(op, args, nin, x, 1);
     if (!n)
@@ -365,7 +443,8 @@ mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndi
 
 void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int nout, const struct spec out[], mx y[])
 {
-    bool tracer, bad = any_nil(nin, x, &tracer) || mx_failed();
+    uint32_t tracer;
+    bool bad = any_nil(nin, x, &tracer) || mx_failed();
     for (int k = 0; k < nout; k++) {
         y[k] = bad ? MX_NIL : array_new(out[k].dtype, out[k].ndim, out[k].shape);
         bad |= is_nil(y[k]);
@@ -395,7 +474,8 @@ void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], in
 {
     struct spec specs[4], *out = nout <= 4 ? specs : mx_malloc((size_t)nout * sizeof *out);
     struct call c = { .op = op, .args = args, .nin = nin, .nout = nout, .x = x };
-    bool tracer, bad = !out || any_nil(nin, x, &tracer) || mx_failed() || op->shapes(&c, out);
+    uint32_t tracer;
+    bool bad = !out || any_nil(nin, x, &tracer) || mx_failed() || op->shapes(&c, out);
     if (bad)
         for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     else if (nout == 1)
@@ -447,7 +527,7 @@ static void node_settled(const struct op *op, const void *args, int nin, const m
 
 void mx_settle_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[])
 {
-    bool tracer;
+    uint32_t tracer;
     for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     if (any_nil(nin, x, &tracer) || mx_failed())
         return;

@@ -170,7 +170,9 @@ void mx_settle_n(const struct op *op, const void *args, int nin, const mx x[], i
 uint32_t node_clock(void);
 static inline bool node_since(const struct node *n, uint32_t clock) { return (int32_t)(n->born - clock) >= 0; }
 void node_release(struct node *n);
+/* Before y leaves the node: n->out names only arrays that have n, so that it names none that are gone. */
 void node_forget_output(struct node *n, mx y);
+void node_remember_output(struct node *n, mx y); /* one that has it again */
 /* Output k as an owned reference: the array somebody holds, or a new one in its place. */
 mx node_output(struct node *n, int k);
 static inline void node_retain(struct node *n) { atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed); }
@@ -184,9 +186,27 @@ void node_args_text(const struct node *n, char *out, size_t size);
 
 /* Is this thread inside a transform's call of the user's function? */
 bool tracing(void);
-int trace_depth(void); /* in how many, one inside the other */
 void trace_begin(void);
 void trace_end(void);
+/* Those of a thread that are one inside the other have one number, which is the `tracer` of whatever depends on their
+ * arguments, on whichever thread it is built or looked at. */
+enum { TRACE_ANY = -1 };                        /* as a number: of several, over when nobody traces */
+uint32_t trace_number(void);                    /* this thread's; TRACE_ANY outside of all */
+uint32_t trace_of_both(uint32_t a, uint32_t b); /* of what depends on arguments of both */
+bool trace_is_open(uint32_t number);
+bool trace_any_open(void);
+/* May x be followed back to arguments of a trace still? */
+static inline bool is_traced(mx x)
+{
+    uint32_t number = atomic_load_explicit(&x->tracer, memory_order_relaxed);
+    return number && trace_is_open(number);
+}
+static inline bool any_traced(int n, const mx x[])
+{
+    bool any = false;
+    for (int i = 0; i < n; i++) any |= is_traced(x[i]);
+    return any;
+}
 
 void graph_lock(void);
 void graph_unlock(void);

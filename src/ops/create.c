@@ -246,7 +246,7 @@ mx mx_number_of_elements(mx x, const int *axes, int n, bool inverted, enum dtype
     if (n < 0)
         return MX_NIL;
     struct number_args a = { ints_of(n, sorted, v), inverted, t };
-    if (!tracing() || !x->tracer)
+    if (!is_traced(x))
         return number_of_elements(x, &a);
     return mx_infer(&op_number_of_elements, &a, 1, &x);
 }

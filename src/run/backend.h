@@ -25,7 +25,7 @@ struct entry {
     struct node *node;
     mx one;      /* the output, where there is only one */
     mx *several; /* else all of them */
-    bool keep;   /* the node stays on its arrays (tracing): operands must not be written over */
+    bool keep;   /* the node may run again (it stays on arrays of a trace): operands must not be written over */
     /* Filled by fuse_plan (run/fuse.h): entries that run as one, at the place of the last. */
     bool waits;      /* runs with a later entry */
     uint8_t from[3]; /* by operand: which member makes it, in order; OUTSIDE: none */

@@ -162,16 +162,41 @@ static void set_event(mx x, struct event *e)
     x->event = e;
 }
 
-static void schedule(mx y, struct batch *b, uint32_t epoch, bool keep)
+/* No trace will follow y back.  Its reference to the node passes to the caller. */
+static struct node *leave_node(mx y)
+{
+    struct node *n = y->node;
+    if (n->nout > 1)
+        node_forget_output(n, y);
+    y->node = NULL;
+    atomic_store_explicit(&y->tracer, 0, memory_order_relaxed);
+    return n;
+}
+
+static void schedule(mx y, struct batch *b, uint32_t epoch)
 {
     set_event(y, b->done);
     y->mark = epoch;
     y->slot = b->first + b->n;
     atomic_store_explicit(&y->status, SCHEDULED, memory_order_relaxed);
-    if (!keep) { /* no trace of this thread will follow it back */
-        y->node = NULL;
-        atomic_store_explicit(&y->tracer, false, memory_order_relaxed);
+}
+
+/* Output k, as an owned reference, for a run of n.  A node that a trace has kept may run a second time, for outputs
+ * that nobody held the first time; what is made already, or on its way, stays as it is, and a new array that nobody
+ * else knows takes what this run makes of it. */
+static mx output_to_make(struct node *n, int k)
+{
+    mx y = node_output(n, k);
+    if (is_nil(y) || y->status == LAZY)
+        return y;
+    mx_release(y);
+    MX_SCOPE(NULL);
+    y = array_new(n->specs[k].dtype, n->specs[k].ndim, n->specs[k].shape);
+    if (!is_nil(y)) {
+        mx_retain(y);
+        y->out = k;
     }
+    return y;
 }
 
 /* All operands of x are in the tape: now x and its siblings are. */
@@ -193,32 +218,41 @@ static bool emit(struct tape *t, mx x)
     e->node = n;
     e->one = x;
     e->several = NULL;
-    e->keep = x->tracer && tracing();
+    bool keep = e->keep = is_traced(x);
     e->waits = false;
     e->before = -1;
     if (n->nout == 1) {
         mx_retain(x);
-        if (e->keep) /* else x's reference passes to the entry */
+        schedule(x, b, t->epoch);
+        if (keep)
             node_retain(n);
-        schedule(x, b, t->epoch, e->keep);
+        else /* x's reference passes to the entry */
+            leave_node(x);
     } else {
         e->several = mx_malloc((size_t)n->nout * sizeof(mx));
         if (!e->several)
             return false;
+        mx_retain(x);
         for (int k = 0; k < n->nout; k++) {
-            mx y = e->several[k] = node_output(n, k);
+            mx y = e->several[k] = k == x->out ? x : output_to_make(n, k);
             if (is_nil(y)) {
-                while (k-- > 0) mx_release(e->several[k]);
+                for (int i = 0; i < k; i++)
+                    if (i != x->out)
+                        mx_release(e->several[i]);
+                mx_release(x);
                 free(e->several);
                 return false;
             }
         }
         node_retain(n);
         for (int k = 0; k < n->nout; k++) {
-            schedule(e->several[k], b, t->epoch, e->keep);
-            if (!e->keep)
-                node_release(n);
+            mx y = e->several[k];
+            schedule(y, b, t->epoch);
+            if (!keep && y->node)
+                node_release(leave_node(y));
         }
+        /* Where arrays of an earlier run have the node still, it may run again. */
+        e->keep |= atomic_load_explicit(&n->refs, memory_order_acquire) != 1;
     }
     b->n++;
     t->n_entries++;
@@ -337,6 +371,8 @@ static void restore_entry(struct entry *e)
         if (!y->node) {
             node_retain(n);
             y->node = n;
+            if (n->nout > 1)
+                node_remember_output(n, y);
         }
         if (y->buf) {
             buffer_release(y->buf);
@@ -688,10 +724,8 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     for (int i = 0; i < n && !t.failed; i++) {
         if (x[i]->status == LAZY)
             t.failed = !tape_visit(&t, x[i]);
-        else if (x[i]->status == READY && x[i]->node && !tracing() && n_detach < 8) {
-            detach[n_detach++] = x[i]->node; /* kept for a trace that is over */
-            x[i]->node = NULL;
-            atomic_store_explicit(&x[i]->tracer, false, memory_order_relaxed);
+        else if (x[i]->status == READY && x[i]->node && !is_traced(x[i]) && n_detach < 8) {
+            detach[n_detach++] = leave_node(x[i]); /* kept for a trace that is over */
         }
     }
     for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)

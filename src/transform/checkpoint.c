@@ -71,8 +71,8 @@ static int push_inside(struct mx_list *in, int n, const mx x[])
         MX_SCOPE(NULL);
         mx inside = mx_node(&op_copy, NULL, 1, &x[i], x[i]->ndim, x[i]->shape, (enum dtype)x[i]->dtype);
         failed = list_push(in, inside);
-        if (!failed)
-            inside->tracer = true;
+        if (!failed && !is_traced(inside))
+            inside->tracer = trace_number();
     }
     return failed;
 }
@@ -85,7 +85,7 @@ struct checkpoint {
 static int checkpoint_call(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     struct closure *f = ((struct checkpoint *)self)->f;
-    if (!tracing())
+    if (!tracing() && !any_traced(n, x))
         return f->call(f, n, x, out);
     struct mx_list in = { 0 }, y = { 0 }, from = { 0 };
     struct body b = { 0 };

@@ -85,7 +85,8 @@ static int scan_build(struct closure *f, int nc, const mx init[], int nx, const 
         bad = failed(
             mx_fail("[scan] expected the function to return the %d arrays of the carry first, got %d", nc, b.g->n_out));
     if (!bad && !(bad = body_check("scan", nc, init, b.g) || list_push_captured(&in, &b))) {
-        struct scan_loop_args args = { &b.g->object, nc, nx, length, reverse, all || tracing() };
+        bool keeps = all || tracing() || any_traced(in.n, (mx *)in.v);
+        struct scan_loop_args args = { &b.g->object, nc, nx, length, reverse, keeps };
         int nout = b.g->n_out + (args.keeps ? nc : 0);
         bad = list_push_node(&op_scan_loop, &args, &in, nout, all ? nout : b.g->n_out, out);
     }

@@ -355,7 +355,7 @@ static void custom_vmap(const struct call *c, const int axis[], mx y[], int yaxi
         memcpy(y, c->x + nx, (size_t)ny * sizeof *y);
         memcpy(yaxis, axis + nx, (size_t)ny * sizeof *yaxis);
     }
-    if (!tracing()) /* nobody asks for rules any more */
+    if (!tracing() && !any_traced(c->nin, c->x)) /* nobody asks for rules any more */
         return;
     struct mapped_rule *vjp = mapped_new(args->vjp, size, nx, axis, ny, yaxis);
     struct mapped_rule *jvp = mapped_new(args->jvp, size, nx, axis, ny, yaxis);
@@ -411,10 +411,14 @@ static int push_exit(const struct custom_args *rules, int n, const mx x[], const
 static int custom_call(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     struct custom_closure *c = (struct custom_closure *)self;
-    if (!n || !tracing())
+    if (!n)
         return c->f->call(c->f, n, x, out);
     struct mx_list y = { 0 };
-    int failed = c->f->call(c->f, n, x, &y) || push_exit(&c->rules, n, x, &y, out);
+    int failed = c->f->call(c->f, n, x, &y);
+    if (!failed && (tracing() || any_traced(n, x) || any_traced(y.n, (mx *)y.v)))
+        failed = push_exit(&c->rules, n, x, &y, out);
+    else
+        failed = failed || list_push_all(out, y.n, (mx *)y.v);
     list_clear(&y);
     return failed;
 }

@@ -23,7 +23,7 @@ mx graph_placeholder(enum dtype t, int ndim, const int *shape)
 {
     mx x = array_new(t, ndim, shape);
     if (!is_nil(x))
-        x->tracer = true;
+        x->tracer = trace_number();
     return x;
 }
 

@@ -19,11 +19,10 @@
 /* What one argument becomes inside: the same value, told apart from every other use of it. */
 static mx tracer_of(mx x)
 {
-    mx y = x->status == READY && !(x->tracer && tracing())
-               ? array_alias(x)
-               : mx_node(&op_copy, NULL, 1, &x, x->ndim, x->shape, x->dtype);
+    mx y = x->status == READY && !is_traced(x) ? array_alias(x)
+                                               : mx_node(&op_copy, NULL, 1, &x, x->ndim, x->shape, x->dtype);
     if (!is_nil(y))
-        y->tracer = true;
+        y->tracer = trace_of_both(y->tracer, trace_number());
     return y;
 }
 
@@ -39,7 +38,7 @@ struct vjp_trace {
 static int check_stored(const struct vjp_trace *t, int n, const mx y[])
 {
     for (int k = 0; k < n; k++)
-        if (t->graph.foreign[t->graph.roots[k]] & (tracing() ? FORGOTTEN : FOREIGN | FORGOTTEN)) {
+        if (t->graph.foreign[t->graph.roots[k]] & (trace_any_open() ? FORGOTTEN : FOREIGN | FORGOTTEN)) {
             mx_fail_as(MX_RUNTIME,
                        "[vjp] result %d, of shape %s, is made of a placeholder of a function inside that was compiled "
                        "or transformed; what such a function stores elsewhere is not there: return it, or name it in "

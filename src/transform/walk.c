@@ -110,11 +110,11 @@ static bool append_node(struct graph_walk *w, mx x)
     for (int i = 0; i < n->nin; i++) numbers[at + i] = n->in[i]->slot;
     for (int k = 0; k < n->nout; k++) {
         mx y = x;
-        if (n->nout > 1 && is_nil(y = node_output(n, k)))
+        if (k != x->out && is_nil(y = node_output(n, k)))
             return false;
         bool ok = number_array(w, y, dependent, foreign);
         numbers[at + n->nin + k] = y->slot;
-        if (n->nout > 1)
+        if (y != x)
             mx_release(y);
         if (!ok)
             return false;

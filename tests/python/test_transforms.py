@@ -716,3 +716,213 @@ def test_second_derivatives_of_one_result_of_several():
         (got,) = mx.jvp(mx.grad(f), [x], [t])[1]
         want = (np.array(mx.grad(f)(x + h * t)) - np.array(mx.grad(f)(x - h * t))) / (2 * h)
         np.testing.assert_allclose(np.array(got), want, atol=1e-6)
+
+
+def _inside(name):
+    """A function of a matrix that is the one result held of an operation that has several."""
+
+    def own(y):
+        f = mx.custom_function(lambda a: (mx.sin(a), mx.cos(a)))
+        f.vjp(lambda _, ct, out: 3 * ct[0] * out[1])
+        return f(y)[0]
+
+    return {
+        "attention": lambda y: mx.fast.scaled_dot_product_attention(*[y[None, None]] * 3, scale=0.5),
+        "gated_delta": lambda y: mx.fast.gated_delta_update(
+            *[mx.stack([y] * 4)[None]] * 3, *[mx.sigmoid(mx.stack([y[0]] * 4))[None]] * 2
+        )[1],
+        "qr": lambda y: mx.linalg.qr(y)[1],
+        "lu": lambda y: mx.linalg.lu(y)[2],
+        "slogdet": lambda y: mx.linalg.slogdet(y)[1],
+        "svd": lambda y: mx.linalg.svd(y)[1],
+        "eigh": lambda y: mx.linalg.eigh(y @ y.T)[1],
+        "scan": lambda y: mx.scan(lambda c, a: (c * a, mx.sin(c)), y[0], y)[0],
+        "cond": lambda y: mx.cond(y.sum() > -99, lambda a: (a * 2, a * 3), lambda a: (a, a), y)[0],
+        "checkpoint": lambda y: mx.checkpoint(lambda a: (mx.sin(a), mx.cos(a)))(y)[0],
+        "compile": lambda y: mx.compile(lambda a: (mx.sin(a), mx.cos(a)))(y)[0],
+        "custom": own,
+        "split": lambda y: mx.split(y, [1], axis=1)[0],
+    }[name]
+
+
+INSIDE = ["attention", "gated_delta", "qr", "lu", "slogdet", "svd", "eigh", "scan", "cond", "checkpoint", "compile",
+          "custom", "split"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_one_result_of_several_may_be_looked_at_inside(name):
+    x = mx.random.normal((3, 3), key=mx.random.key(4))
+    f, kept = _inside(name), []
+
+    def loss(y, look):
+        y = f(y)
+        look(y)
+        return (y * y).sum()
+
+    def keep(y):
+        mx.eval(y)
+        kept.append((y, np.array(y, copy=False), np.array(y)))
+
+    want = np.array(mx.grad(lambda y: loss(y, lambda z: None))(x))
+    for look in mx.eval, mx.async_eval, lambda y: mx.isnan(y).any().item(), keep:
+        np.testing.assert_allclose(np.array(mx.grad(lambda y, at=look: loss(y, at))(x)), want, rtol=1e-4, atol=1e-5)
+    for y, view, values in kept:
+        assert np.array(y, copy=False).ctypes.data == view.ctypes.data
+        np.testing.assert_array_equal(view, values)
+
+
+def test_second_derivatives_of_what_is_looked_at_inside():
+    x = mx.random.normal((3, 3), key=mx.random.key(4))
+
+    def twice(look):
+        def loss(y):
+            y = mx.linalg.qr(y)[1]
+            look(y)
+            return (y**4).sum()
+
+        return np.array(mx.grad(lambda y: (mx.grad(loss)(y) ** 2).sum())(x))
+
+    np.testing.assert_allclose(twice(mx.eval), twice(lambda y: None), rtol=1e-3, atol=1e-4)
+
+
+def test_masks_inside(x):
+    def loss(w):
+        h = mx.fast.scaled_dot_product_attention(w, w, w, scale=0.3)
+        return (h[h > 0] ** 2).sum(), (mx.where(h > 0, h, 0) ** 2).sum()
+
+    w = mx.random.normal((1, 2, 6, 8), key=mx.random.key(3))
+    masked, whole = (mx.grad(lambda w, k=k: loss(w)[k])(w) for k in range(2))
+    assert mx.allclose(masked, whole, atol=1e-5).item()
+
+
+def test_results_kept_from_a_function_that_is_over():
+    kept = []
+
+    def loss(y):
+        kept[:] = mx.linalg.qr(y)
+        mx.eval(kept)
+        return kept[1].sum()
+
+    x = mx.random.normal((3, 3), key=mx.random.key(4))
+    want = mx.grad(loss)(x)
+    mx.eval(kept[0])
+    del kept[0]
+    (r,) = kept
+    assert mx.allclose(mx.grad(lambda y: (r * y).sum())(x), r).item()
+    assert mx.allclose(mx.grad(loss)(x), want).item()
+
+
+# What another thread sees of a function that is differentiated
+
+
+def _elsewhere(f, *args):
+    got = []
+    t = threading.Thread(target=lambda: got.append(f(*args)))
+    t.start()
+    t.join()
+    return got[0]
+
+
+@pytest.mark.parametrize("look", [mx.eval, mx.async_eval, str, lambda y: y.tolist(), lambda y: mx.eval(-y)])
+def test_another_thread_looks_at_what_is_differentiated(look):
+    def f(x):
+        y = mx.sin(x)
+        _elsewhere(look, y)
+        return (y * y).sum()
+
+    x = mx.array([1.0, 2, 3])
+    assert mx.allclose(mx.grad(f)(x), mx.sin(2 * x), atol=1e-5).item()
+    assert mx.allclose(mx.jvp(f, [x], [x])[1][0], (x * mx.sin(2 * x)).sum(), atol=1e-5).item()
+    first = mx.grad(lambda y: mx.grad(f)(y).sum())(x)
+    assert mx.allclose(first, 2 * mx.cos(2 * x), atol=1e-5).item()
+
+
+def _tripled(y):
+    f = mx.custom_function(mx.sin)
+    f.vjp(lambda x, ct, _: 3 * ct * mx.cos(x))
+    return f(y) / 3
+
+
+BUILT = [
+    mx.sin,
+    lambda y: y.reshape(3, 1),
+    lambda y: mx.broadcast_to(y.reshape(3, 1).T, (2, 3)),
+    lambda y: y[::-1],
+    lambda y: mx.split(y, 3)[1],
+    mx.checkpoint(mx.sin),
+    mx.compile(lambda y: mx.sin(y) * 2),
+    lambda y: mx.scan(lambda c, a: (mx.sin(c * a),) * 2, mx.array(0.5), y)[0],
+    lambda y: mx.vmap(mx.sin)(y),
+    lambda y: mx.vmap(_tripled)(y),
+    _tripled,
+    mx.grad(lambda y: (y**3).sum()),
+    lambda y: mx.stop_gradient(y) * y,
+]
+
+
+@pytest.mark.parametrize("f", BUILT)
+@pytest.mark.parametrize("look", [lambda y: None, mx.eval])
+def test_another_thread_builds_what_is_differentiated(f, look):
+    def g(x, call):
+        y = call(f, x)
+        look(y)
+        return (y * y).sum()
+
+    x = mx.array([0.3, 0.2, 0.1])
+    got, want = (mx.grad(lambda x, c=call: g(x, c))(x) for call in (_elsewhere, lambda f, x: f(x)))
+    assert mx.allclose(got, want, atol=1e-5).item(), (got, want)
+
+
+def test_own_rules_are_asked_on_another_thread():
+    f = mx.custom_function(mx.sin)
+    f.vjp(lambda x, ct, _: 5 * ct)
+    assert mx.grad(lambda x: _elsewhere(f, x).sum())(mx.array([1.0, 2])).tolist() == [5, 5]
+    assert mx.grad(lambda x: _elsewhere(lambda: f(x * 1)).sum())(mx.array([1.0, 2])).tolist() == [5, 5]
+    assert mx.grad(lambda x: _elsewhere(mx.vmap(f), x).sum())(mx.array([1.0, 2])).tolist() == [5, 5]
+
+
+def test_a_logger_that_evaluates_what_it_is_given():
+    published, over, x = {}, threading.Event(), mx.array([0.1, 0.2, 0.3])
+
+    def log():
+        while not over.is_set():
+            for y in list(published.values()):
+                mx.eval(y)
+
+    def f(x):
+        y = x
+        for k in range(4):
+            y = mx.sin(y) + x
+            published[k] = y
+        return (y * y).sum()
+
+    want = mx.grad(f)(x)
+    mx.eval(want)
+    threads = [threading.Thread(target=log) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(200):
+            assert mx.allclose(mx.grad(f)(x), want, atol=1e-5).item()
+    finally:
+        over.set()
+        for t in threads:
+            t.join()
+
+
+def test_memory_does_not_grow_while_another_thread_traces():
+    def train(steps):
+        w, x = mx.zeros((100, 100)), mx.ones((10, 100))
+        used = []
+        for _ in range(steps):
+            w = w - 0.1 * mx.grad(lambda w: ((x @ w - x) ** 2).mean())(w)
+            mx.eval(w)
+            used.append(mx.get_active_memory())
+        return used
+
+    def f(x):
+        used = _elsewhere(train, 30)
+        assert max(used[3:]) <= used[2]
+        return mx.sin(x)
+
+    assert mx.allclose(mx.grad(f)(mx.array(1.0)), mx.cos(mx.array(1.0))).item()

@@ -305,7 +305,7 @@ static void check_subset(const struct rule_case *c, unsigned subset)
                 shape[k] = k == axis[i] ? BATCH : o->shape[from++];
             push_array(&x, sample_between(o->dtype, o->ndim + (axis[i] >= 0), shape, o->low, o->high));
             mx p = array_new(o->dtype, o->ndim, o->shape);
-            p->tracer = true;
+            p->tracer = trace_number();
             push_array(&placeholders, p);
         }
     }
