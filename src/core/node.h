@@ -195,11 +195,12 @@ uint32_t trace_number(void);                    /* this thread's; TRACE_ANY outs
 uint32_t trace_of_both(uint32_t a, uint32_t b); /* of what depends on arguments of both */
 bool trace_is_open(uint32_t number);
 bool trace_any_open(void);
-/* May x be followed back to arguments of a trace still? */
+/* May x be followed back to arguments of a trace still?  A thread that traces may have begun with what a trace left
+ * that is over: files are written of such. */
 static inline bool is_traced(mx x)
 {
     uint32_t number = atomic_load_explicit(&x->tracer, memory_order_relaxed);
-    return number && trace_is_open(number);
+    return number && (tracing() || trace_is_open(number));
 }
 static inline bool any_traced(int n, const mx x[])
 {
