@@ -451,6 +451,7 @@ static mx middle_normal(mx lo, mx hi, int ndim, const int *shape, enum dtype t, 
 static mx any_normal(mx lo, mx hi, int ndim, const int *shape, enum dtype t, mx key)
 {
     enum dtype w = t == DT_float64 ? t : DT_float32;
+    key = key_or_next(key); /* one for both */
     mx zero = constant(0, t), one = constant(1, t), begins = constant(tail_begins(t), t);
     mx side = mx_where(mx_greater(lo, zero), one, mx_negative(one));
     mx a = mx_multiply(side, lo), b = mx_multiply(side, hi);
