@@ -352,19 +352,21 @@ static int transform_any(const struct run *r, const struct transform *t)
 
 /* ---- cuFFT */
 
-/* Measured on an H100 with 2^26 numbers, or 2^25 of the prime: ours take, of rows of 64, 0.48 ms, of 1,024 0.60, of
- * 1,000 0.97, of 1,009 1.08, and one of 2^24 0.55; cuFFT 0.39, 0.39, 0.39, 0.60 and 0.33.  Columns of 1,024 take 0.78
- * here, 1.02 there.  A pass more, of 0.4 ms, is what it takes to scale the result, or to go back to real numbers, whose
- * transform it writes over and wants real at the ends.  That is too much beside a single launch of ours for powers of
- * two.  Small ones are not worth a plan. */
+/* Measured on an H100 with bench/gpu/bench_fft.py: ours take, of rows of 8, 1.36 times as long as cuFFT, of 64 0.96, of
+ * 1,024 1.09, of 1,000 1.77, of 1,009 1.55, of 16,384 2.1, and one of 2^24 1.53.  Columns are ours, of 1,024 in 0.7 of
+ * its time.  A pass more is what it takes to scale the result, or to go back to real numbers, whose transform it writes
+ * over and wants real at the ends.  With that ours take, of rows of 8, 0.71 times as long, of 1,024 0.95, of 1,000
+ * 0.97, of 1,009 1.18, of 16,384 1.09: it is worth lengths that ours take several launches for, and odd ones of real
+ * numbers.  Small ones are not worth a plan. */
 static bool suits_cufft(const struct run *r, const struct fft_args *a, int64_t rows, bool pass_more)
 {
     enum { LEAST = 1 << 18 };
-    int64_t n = a->n, launched = a->kind == FFT_COMPLEX ? n : n / 2;
-    bool power = !(n & (n - 1));
+    int64_t n = a->n, part[3];
+    bool halves = a->kind != FFT_COMPLEX && n % 2 == 0, whole = a->kind == FFT_COMPLEX || halves;
+    bool alone = whole && cut_length(halves ? n / 2 : n, whole_length(r, 1), part) == 1; /* one launch of ours */
     if (n < 2 || rows * n < LEAST || (a->kind != FFT_COMPLEX && a->inverse != (a->kind == FFT_HERMITIAN)))
         return false;
-    return !pass_more || !power || launched < FOURIER_POWER || launched > whole_length(r, 1);
+    return !pass_more || !alone;
 }
 
 static int scale_rows(const struct run *r, struct fourier_scale_call *c)

@@ -252,11 +252,13 @@ FN void close_group(void) {}
 
 #endif
 
+#if HAS_WARP_PRODUCTS
 #define LOG2_E 1.44269504088896340736f
 /* Of a number and NaN the number. */
 FN float larger(float x, float y) { return __builtin_fmaxf(x, y); }
 /* e^x, some 2^-21 of it away and more for large x. */
 FN float near_exp(float x) { return near_exp2(x * LOG2_E); }
+#endif
 
 #if !(HAS_WARP_PRODUCTS && defined __CUDACC__)
 #define ON_PAIRS(suffix, name, op)                                                                              \
