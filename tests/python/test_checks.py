@@ -153,6 +153,8 @@ def test_who_reads_later_is_told():
     assert good.shape == (32, 32) and np.array(good)[0, 0] == 50
     with pytest.raises(mx.Error, match=r"^\[log\] made 1 NaN"):
         np.array(bad)
+    with pytest.raises(mx.Error, match=r"^\[log\] made 1 NaN"):  # and whoever waits for the stream
+        mx.synchronize()
 
 
 @pytest.mark.parametrize(("value", "found"), [("nan", "[sqrt]"), ("inf", "[divide]"), ("all", ""), ("", "")])

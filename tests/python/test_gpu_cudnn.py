@@ -146,7 +146,7 @@ def test_an_engine_is_asked_for_once(folder):
 @pretended
 def test_plans_are_so_many(folder):
     """One more than are kept, and the first one again."""
-    texts = [f"conv(f32, (1, {n}, 8), (8, 3, 8), padding=1)" for n in range(8, 8 + 260)]
+    texts = [f"conv(f16, (1, {n}, 8), (8, 3, 8), padding=1)" for n in range(8, 8 + 260)]
     results, descriptors, _ = convolutions([*texts, texts[-1], texts[0]], folder)
     assert all(equal for equal, _ in results) and descriptors == 8 * 256
     assert [n[4] for _, n in results[-2:]] == [0, 1]
