@@ -84,7 +84,6 @@ LENGTHS = [(1, 1), (1, 9), (2, 70), (3, 600), (5, 9), (17, 17), (64, 64), (65, 6
 LENGTHS += [(70, 600)]  # pieces of keys that end within a tile
 
 
-
 @pytest.mark.parametrize("length, keys", LENGTHS, ids=str)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_lengths(dtype, length, keys):
