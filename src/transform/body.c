@@ -2,19 +2,13 @@
 #include "transform/body.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/rules.h"
 
-void *mx_zeroed(int64_t n, size_t size)
-{
-    size_t bytes = ((size_t)n + 1) * size;
-    void *p = mx_malloc(bytes);
-    return p ? memset(p, 0, bytes) : NULL;
-}
+void *mx_zeroed(int64_t n, size_t size) { return mx_calloc((size_t)n + 1, size); }
 
 mx list_lent(const struct mx_list *l, int i)
 {

@@ -35,6 +35,22 @@ FN int is_wild(T v) { return v - v != 0; }
 #define EXPONENTS_bf16 0x7f807f80u
 #define ONES_bf16 0x00800080u
 
+#ifdef HALF
+/* Eight neighbours in shared memory, of which what is not finite becomes 0; `wild` counts. */
+FN void leave_out_of_eight(S *v, uint32_t *wild)
+{
+    uint32_t w[4], any = 0;
+    COPY_LANES(w, v, sizeof w);
+    for (int k = 0; k < 4; k++) any |= (w[k] & K(EXPONENTS)) + K(ONES);
+    if (!(any & 0x80008000u))
+        return;
+    for (int k = 0; k < 8; k++)
+        if (is_wild(IN(v[k])))
+            v[k] = zero_element();
+    ATOMIC_ADD(wild, 1u);
+}
+#endif
+
 /* ---- where things are */
 
 /* Quotients and remainders of what is below 2^32, as rows, heads and blocks are: those of 64 bits are long. */
