@@ -18,10 +18,10 @@
 #include "core/array.h"
 #include "mlx/c/mlx.h"
 
-static struct {
+static _Thread_local struct {
     int n;
     char last[4096];
-} heard;
+} heard; /* by this thread */
 
 static inline void listen(const char *msg, void *data)
 {

@@ -1014,7 +1014,9 @@ static void deep(void **state)
     void *(*const both[])(void *) = { nests, endless };
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
+#ifndef __SANITIZE_THREAD__ /* it notes 65,536 calls inside calls, and dies of more */
         both[i](NULL);
+#endif
         assert_int_equal(pthread_create(&thread, &small, both[i], NULL), 0);
         pthread_join(thread, NULL);
     }
