@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,7 +300,8 @@ struct blas_work {
 };
 enum { MOST_TIMES = 64, LEAST_WORK = 1 << 16 };
 
-static bool plan_work(struct blas_work *w, const struct run *r, const struct product_plan *p, const mx x[], double beta)
+static bool plan_work(struct blas_work *w, const struct run *r, const struct product_plan *p, const mx x[],
+                      const struct blas_terms *terms)
 {
     mx y = r->y[0];
     struct blas_product *o = &w->product;
@@ -308,7 +310,8 @@ static bool plan_work(struct blas_work *w, const struct run *r, const struct pro
     size_t size = itemsize(y);
     int type = type_of((enum dtype)y->dtype);
     memset(w, 0, sizeof *w);
-    if (type < 0 || least(p->m, p->n) < 2 || p->k < 2 || y->size * p->k < LEAST_WORK || (operand[PLUS] && beta == 0))
+    if (type < 0 || least(p->m, p->n) < 2 || p->k < 2 || y->size * p->k < LEAST_WORK ||
+        (operand[PLUS] && terms->beta == 0))
         return false;
     w->axis = -1;
     for (int d = 0; d < p->ndim; d++)
@@ -317,7 +320,7 @@ static bool plan_work(struct blas_work *w, const struct run *r, const struct pro
     o->gpu = gpu_of(r)->number;
     o->type = type;
     o->compute = type == CUDA_R_32F && gpu_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    o->epilogue = CUBLASLT_EPILOGUE_NONE;
+    o->epilogue = terms->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_NONE;
     o->m = p->m;
     o->n = p->n;
     o->k = p->k;
@@ -327,8 +330,8 @@ static bool plan_work(struct blas_work *w, const struct run *r, const struct pro
         !fits(&o->part[SECOND], p->steps[0], p->m, p->k, true))
         return false;
     o->part[RESULT].step = p->n;
-    if (operand[PLUS] && is_bias(p, beta)) {
-        o->epilogue = CUBLASLT_EPILOGUE_BIAS;
+    if (operand[PLUS] && is_bias(p, terms->beta)) {
+        o->epilogue = terms->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
         w->bias = gpu_pointer(r, operand[PLUS]);
         o->bias = alignment_of(w->bias, 0, size);
     } else if (operand[PLUS] && !fits(&o->part[PLUS], p->steps[2], p->m, p->n, false)) {
@@ -343,7 +346,9 @@ static bool plan_work(struct blas_work *w, const struct run *r, const struct pro
             continue;
         w->part[i] = gpu_pointer(r, operand[i]);
         q->batch = w->axis < 0 ? 0 : which[i] < 0 ? inside : p->batch[which[i]][w->axis];
-        for (int d = 0; d < p->ndim; d++) any |= which[i] < 0 ? p->m * p->n : p->batch[which[i]][d];
+        for (int d = 0; d < p->ndim; d++)
+            if (p->shape[d] > 1) /* others have any step */
+                any |= which[i] < 0 ? p->m * p->n : p->batch[which[i]][d];
         if (q->batch < 0)
             return false;
         q->alignment = alignment_of(w->part[i], any, size);
@@ -375,10 +380,10 @@ static const void *part_at(const struct product_plan *p, const struct blas_work 
 }
 
 static int queue_work(const struct run *r, const struct product_plan *p, const struct blas_work *w, struct blas *b,
-                      const struct blas_handles *h, const struct cublaslt_choice *c, void *workspace, double alpha,
-                      double beta)
+                      const struct blas_handles *h, const struct cublaslt_choice *c, void *workspace,
+                      const struct blas_terms *terms)
 {
-    float by = (float)alpha, plus = r->nin > 2 && !w->bias ? (float)beta : 0;
+    float by = (float)terms->alpha, plus = r->nin > 2 && !w->bias ? (float)terms->beta : 0;
     int e = 0;
     for (int64_t n = 0; n < w->times && !e; n++) {
         mx y = r->y[0];
@@ -394,15 +399,18 @@ static int queue_work(const struct run *r, const struct product_plan *p, const s
     return e;
 }
 
-enum blas_outcome gpu_blas_product(const struct run *r, const struct product_plan *p, const mx x[], double alpha,
-                                   double beta)
+static atomic_bool multiplies;
+bool gpu_blas_multiplies(void) { return atomic_load_explicit(&multiplies, memory_order_relaxed); }
+
+enum blas_outcome gpu_blas_product(const struct run *r, const struct product_plan *p, const mx x[],
+                                   const struct blas_terms *terms)
 {
     struct blas_work w;
     struct blas *b = NULL;
     struct blas_handles h = { 0 };
     struct cublaslt_choice c = { 0 };
     struct buffer *workspace = NULL;
-    if (!plan_work(&w, r, p, x, beta) || !(b = blas_of(gpu_of(r))))
+    if (!plan_work(&w, r, p, x, terms) || !(b = blas_of(gpu_of(r))))
         return BLAS_DECLINED;
     bool known = find_choice(&w.product, &c);
     int e = known && c.status ? c.status : open_product(&h, &w.product, w.bias);
@@ -418,12 +426,14 @@ enum blas_outcome gpu_blas_product(const struct run *r, const struct product_pla
         }
     }
     if (!e)
-        e = queue_work(r, p, &w, b, &h, &c, workspace ? buffer_on(workspace, r->stream) : NULL, alpha, beta);
+        e = queue_work(r, p, &w, b, &h, &c, workspace ? buffer_on(workspace, r->stream) : NULL, terms);
     if (workspace)
         buffer_release(workspace);
     close_product(&h);
-    if (!e)
+    if (!e) {
+        atomic_store_explicit(&multiplies, true, memory_order_relaxed);
         return BLAS_DONE;
+    }
     if (is_declined(e)) {
         if (e != CUBLAS_STATUS_ALLOC_FAILED && !c.status) { /* not again */
             c.status = e;

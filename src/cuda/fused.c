@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/shape.h"
+#include "cuda/begin.h"
 #include "cuda/gpu.h"
 
 enum { VALUES = FUSE_MOST };
@@ -422,8 +423,8 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     if (!g)
         return 1;
     for (int i = 0; i < n; i++)
-        if (gpu_draws(m[i]->node))
-            return gpu_run_drawn(s, n, m, wanted);
+        if (gpu_begins(m[i]->node))
+            return gpu_run_begun(s, n, m, wanted);
     struct fused_maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
     k.most = g->major < 8 ? UNITS_BEFORE_8 : FUSED_UNITS;
     if (n == 1)

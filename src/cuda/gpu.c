@@ -4,6 +4,7 @@
  * number of a batch; the event behind it is recorded when the batch ends, or when somebody asks for it
  * earlier, and kept in a ring: for a mark that has left it a later event serves as well. */
 #include "cuda/gpu.h"
+#include "cuda/begin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -461,7 +462,7 @@ const struct backend cuda_backend = {
     .run = gpu_run_entry,
     .run_fused = run_fused,
     .fuses_small = true,
-    .begins = gpu_draws,
+    .begins = gpu_begins,
     .end = end_batch,
     .launch = gpu_launch_library,
 };

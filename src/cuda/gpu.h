@@ -147,10 +147,9 @@ typedef bool gpu_takes_fn(const struct node *n);
 #include "cuda/runners.def"
 /* Element-wise entries as one (fused.c). */
 int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
-/* Does the node make random bits?  Of those and the element-wise entries that make numbers of them gpu_run_drawn makes
- * one kernel each; what else is in the group runs behind them (random.c). */
+/* Does the node draw random bits?  Is it a product of matrices that a library is likely to do? */
 bool gpu_draws(const struct node *n);
-int gpu_run_drawn(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
+bool gpu_multiplies(const struct node *n);
 /* NULL: the operation has no kernel for these operands (dispatch.c). */
 run_fn *gpu_runner(const struct node *n);
 

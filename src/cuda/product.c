@@ -1,9 +1,11 @@
 /* product.c: matrix products on a GPU: how they are cut into what blocks do. */
 #include "plan/product.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/begin.h"
 #include "cuda/blas.h"
 #include "cuda/kernels/product.h"
 #include "ops/matmul.h"
@@ -330,7 +332,8 @@ int gpu_multiply_at(const struct run *r, enum dtype t, const struct gpu_product_
 static int multiply_or_have_multiplied(const struct run *r, const struct product_plan *p, int n, const mx x[],
                                        double alpha, double beta, struct product_args *a)
 {
-    enum blas_outcome by_blas = n == r->nin ? gpu_blas_product(r, p, x, alpha, beta) : BLAS_DECLINED;
+    struct blas_terms terms = { alpha, beta, false };
+    enum blas_outcome by_blas = n == r->nin ? gpu_blas_product(r, p, x, &terms) : BLAS_DECLINED;
     return by_blas == BLAS_FAILED || (by_blas == BLAS_DECLINED && gpu_multiply(r, p, n, x, r->y[0], a));
 }
 
@@ -365,4 +368,51 @@ int gpu_run_addmm(const struct run *r)
 {
     const struct addmm_args *args = r->args;
     return run_products(r, args->alpha, args->beta);
+}
+
+/* ---- with what follows */
+
+bool gpu_multiplies(const struct node *n)
+{
+    return (n->op->id == OP_matmul || n->op->id == OP_addmm) && gpu_blas_multiplies();
+}
+
+/* maximum(r's product, 0) into y, by a library. */
+static enum blas_outcome multiply_with_relu(const struct run *r, mx y)
+{
+    const struct addmm_args *args = r->node->op->id == OP_addmm ? r->args : NULL;
+    struct blas_terms terms = { args ? args->alpha : 1, args ? args->beta : 0, true };
+    struct product_plan p;
+    struct run into = *r;
+    into.y = &y;
+    if (gpu_out_new(&into, 0))
+        return BLAS_FAILED;
+    product_plan_of(&p, r->nin, r->x);
+    enum blas_outcome o = y->size ? gpu_blas_product(&into, &p, r->x, &terms) : BLAS_DECLINED;
+    if (o == BLAS_DECLINED) {
+        buffer_release(y->buf);
+        y->buf = NULL;
+    }
+    return o;
+}
+
+static bool is_zero(mx x)
+{
+    double v = array_readable(x) ? float_at((enum dtype)x->dtype, array_host(x)) : 1;
+    return v == 0 && !signbit(v);
+}
+
+int gpu_begin_product(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first, struct begun *b)
+{
+    struct chain c = { n, m, wanted, first, 1u << first };
+    struct run r = run_of(s, m[first]);
+    mx zero = NULL;
+    if (chain_goes_on(&c, OP_maximum, (enum dtype)m[first]->one->dtype, &zero) && is_zero(zero)) {
+        enum blas_outcome o = multiply_with_relu(&r, m[c.at]->one);
+        *b = (struct begun){ .last = c.at, .members = c.passed };
+        if (o != BLAS_DECLINED)
+            return o == BLAS_FAILED;
+    }
+    *b = (struct begun){ .last = first, .members = 1u << first };
+    return cuda_backend.run(s, m[first]);
 }

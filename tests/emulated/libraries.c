@@ -31,9 +31,10 @@ int cusolverGetVersion(int *v) { return *v = 11703, 0; }
 int nvrtcVersion(int *major, int *minor) { return *major = 12, *minor = 8, 0; }
 int ncclGetVersion(int *v) { return *v = 22703, 0; }
 
-/* Products so far, of which so many with a bias, with TF32, asked about; for tests. */
-extern EXPORTED int emulated_products[4];
-int emulated_products[4];
+/* Products so far, of which so many with a bias, with TF32, asked about, with relu, of what is aligned to 16 bytes; for
+ * tests. */
+extern EXPORTED int emulated_products[6];
+int emulated_products[6];
 
 struct product {
     int compute, turned[2], epilogue;
@@ -177,8 +178,11 @@ int matmul(void *handle, void *product, const void *alpha, const void *a, void *
     expect(small || bytes >= WORKSPACE, "the workspace asked for");
     if (workspace)
         memset(workspace, 0xff, bytes);
-    expect(p->epilogue == CUBLASLT_EPILOGUE_NONE || (p->bias && (uintptr_t)p->bias % algorithm->data[5] == 0),
-           "a bias");
+    bool biased = p->epilogue & CUBLASLT_EPILOGUE_BIAS, relu = p->epilogue & CUBLASLT_EPILOGUE_RELU, aligned = true;
+    for (int i = 0; i < 4; i++) aligned &= algorithm->data[i] >= 16;
+    expect(p->epilogue == CUBLASLT_EPILOGUE_NONE || !(p->epilogue & ~(CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_RELU)),
+           "an epilogue that is known");
+    expect(!biased || (p->bias && (uintptr_t)p->bias % algorithm->data[5] == 0), "a bias");
     for (int64_t n = 0; n < z->batches; n++)
         for (int64_t j = 0; j < (int64_t)z->columns; j++)
             for (int64_t i = 0; i < (int64_t)z->rows; i++) {
@@ -190,8 +194,10 @@ int matmul(void *handle, void *product, const void *alpha, const void *a, void *
                 sum *= by;
                 if (add != 0)
                     sum += add * element(c, plus->type, n * plus->batch + i + j * plus->step, false);
-                if (p->epilogue == CUBLASLT_EPILOGUE_BIAS)
+                if (biased)
                     sum += element(p->bias, z->type, i, false);
+                if (relu && sum < 0)
+                    sum = 0;
                 if (pretends("wrong"))
                     sum += 1;
                 int64_t to = n * z->batch + i + j * z->step;
@@ -202,8 +208,10 @@ int matmul(void *handle, void *product, const void *alpha, const void *a, void *
             }
     int *done = emulated_products;
     __atomic_fetch_add(&done[0], 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&done[1], p->epilogue == CUBLASLT_EPILOGUE_BIAS, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&done[1], biased, __ATOMIC_RELAXED);
     __atomic_fetch_add(&done[2], tf32, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&done[4], relu, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&done[5], aligned, __ATOMIC_RELAXED);
     return 0;
 }
 

@@ -28,7 +28,13 @@ def run(code, **around):
     """What a program prints, as JSON; MLX_CUDA_LIBRARIES and the like are as said."""
     env = {k: v for k, v in os.environ.items() if k not in ("MLX_CUDA_LIBRARIES", "CUDA_HOME", "PRETEND")}
     env |= {"LD_LIBRARY_PATH": str(BESIDE)} if EMULATED else {}
-    done = subprocess.run([sys.executable, "-c", code], env=env | around, capture_output=True, text=True, cwd=HERE)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=env | {k: str(v) for k, v in around.items()},
+        capture_output=True,
+        text=True,
+        cwd=HERE,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
@@ -154,6 +160,7 @@ PRODUCTS = {
 CODE = """
 import ctypes, json
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 
 f16, bf16, f32, f64, i32, c64 = mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.int32, mx.complex64
@@ -164,7 +171,7 @@ def x(dtype, *shape):
     y = np.random.default_rng(n).integers(-8, 9, shape)
     return mx.array(y.tolist(), mx.float32 if dtype == f64 else dtype).astype(dtype, stream=mx.cpu)
 def count():
-    return [*(ctypes.c_int * 4).in_dll(ctypes.CDLL(FILE), "emulated_products")] if FILE else [0] * 4
+    return [*(ctypes.c_int * 6).in_dll(ctypes.CDLL(FILE), "emulated_products")] if FILE else [0] * 6
 def made(text):
     before = count()
     try:
@@ -193,6 +200,57 @@ def test_which_products_it_makes():
     for text, (equal, n) in zip(PRODUCTS, results):
         first = text == next(iter(PRODUCTS))  # and a trial
         assert (text, equal, n[0] - first, n[1]) == (text, True, *PRODUCTS[text])
+
+
+RELUS = {
+    "x(f32, 50, 60) @ x(f32, 60, 70)": [1, 0, 0],
+    "mx.maximum(x(f32, 50, 60) @ x(f32, 60, 70), 0)": [1, 0, 1],
+    "nn.relu(mx.addmm(x(bf16, 70), x(bf16, 50, 60), x(bf16, 60, 70)))": [1, 1, 1],
+    "nn.relu(mx.addmm(x(f16, 50, 70), x(f16, 50, 60), x(f16, 60, 70), 2, 0.5)) * 3 + 1": [1, 0, 1],
+    "nn.relu(x(f32, 2, 50, 60) @ x(f32, 2, 60, 70)) - x(f32, 50, 60) @ x(f32, 60, 70)": [2, 0, 1],
+    "(lambda y: nn.relu(y) - y)(x(f32, 50, 60) @ x(f32, 60, 70))": [1, 0, 0],
+    "mx.maximum(0, x(f32, 50, 60) @ x(f32, 60, 70))": [1, 0, 1],
+    "mx.maximum(x(f32, 50, 60) @ x(f32, 60, 70), -0.0)": [1, 0, 0],
+    "mx.maximum(x(f32, 50, 60) @ x(f32, 60, 70), 1)": [1, 0, 0],
+    "mx.maximum(x(f32, 50, 60) @ x(f32, 60, 70), x(f32, 70))": [1, 0, 0],
+    "mx.maximum(x(f64, 50, 60) @ x(f64, 60, 70), 0)": [0, 0, 0],
+    "mx.maximum(x(f32, 30, 40) @ x(f32, 40, 50), 0)": [0, 0, 0],  # small
+    "nn.relu(nn.relu(x(f32, 50, 60) @ x(f32, 60, 70)) @ x(f32, 70, 60))": [2, 0, 2],
+    "mx.stack([(y := x(f32, 50, 60) @ x(f32, 60, 70)), mx.maximum(y, 0)])": [1, 0, 0],
+}
+
+
+@pretended
+@pytest.mark.parametrize("whole", [False, True], ids=["lazy", "compiled"])
+def test_relu_is_made_with_the_product(whole):
+    texts = [f"mx.compile(lambda: {t})()" if whole and ":=" not in t else t for t in RELUS]
+    results, said = products(["mx.array(nn.relu(x(f32, 50, 60) @ x(f32, 60, 70)))", *texts], MLX_CUDA_LIBRARIES=FOLDER)
+    assert not said
+    for text, (equal, n) in zip(RELUS, results[1:]):
+        assert (text, equal, [n[0], n[1], n[4]]) == (text, True, RELUS[text])
+
+
+@pretended
+@pytest.mark.parametrize("how", ["no_algorithm", "unsupported"])
+def test_relu_is_made_without_the_library(how):
+    """Which is known to multiply, but does not do this product."""
+    texts = ["mx.maximum(x(f32, 50, 60) @ x(f32, 60, 70), 0) + 1"] * 2
+    results, _ = products(texts, MLX_CUDA_LIBRARIES=FOLDER, PRETEND=how)
+    assert [equal for equal, _ in results] == [True, True]
+
+
+@pretended
+def test_what_is_known_to_be_aligned():
+    """Axes of one matrix have any step, which says nothing of alignment: unaligned operands are read slowly."""
+    texts = [
+        "x(f16, 1, 48, 64) @ x(f16, 1, 64, 80)",
+        "x(f16, 1, 1, 48, 64) @ x(f16, 1, 1, 80, 64).swapaxes(2, 3)",
+        "x(f16, 3, 48, 64) @ x(f16, 64, 80)",
+        "mx.quantized_matmul(x(f16, 1, 1024, 64), *mx.quantize(x(f16, 64, 64))) * 0",
+    ]
+    results, _ = products(["x(f16, 50, 60) @ x(f16, 60, 70)", *texts], MLX_CUDA_LIBRARIES=FOLDER)
+    for text, (equal, n) in zip(texts, results[1:]):
+        assert (text, equal, n[0], n[5]) == (text, True, 1, 1)
 
 
 @pretended

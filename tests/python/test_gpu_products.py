@@ -210,6 +210,23 @@ def test_addmm(dtype):
     close(lambda c, a, b: mx.addmm(c.T, a, b, 2.0, 0.25), matrix(dtype, 5, 3), *long, depth=4000)
 
 
+@pytest.mark.parametrize("size", [(70, 64, 48), (256, 512, 384)], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_relu_of_products(dtype, size):
+    """By cuBLASLt in one go, where it is found; NaN stays."""
+    m, n, k = size
+    a, b, c = matrix(dtype, m, k), matrix(dtype, k, n, seed=1), matrix(dtype, n, seed=2)
+    rows = mx.arange(m)[:, None]
+    odd = mx.where(rows == 3, float("nan"), mx.where(rows == 5, float("inf"), 1)).astype(dtype)
+    close(lambda a, b: mx.maximum(a @ b, 0), a, b, depth=k)
+    close(lambda a, b, c: mx.maximum(mx.addmm(c, a, b), 0) + 1, a, b, c, depth=k)
+    with mx.stream(mx.gpu):
+        y = mx.maximum(mx.addmm(c, mx.where(rows == 3, odd, a), b), 0)
+        assert mx.isnan(y).any(axis=1).tolist() == [i == 3 for i in range(m)] and mx.isnan(y[3]).all()
+        y = mx.maximum(mx.where(rows == 5, odd, a) @ mx.abs(b), 0)
+        assert mx.isinf(y[5]).all() and mx.isfinite(y[:5]).all()
+
+
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
 def test_derivatives(dtype):
     a, b, c = matrix(dtype, 20, 30), matrix(dtype, 30, 10, seed=1), matrix(dtype, 10, seed=2)

@@ -341,6 +341,25 @@ def test_an_optimizer_of_ones_own():
         optim.Optimizer().apply_gradients(w, w)
 
 
+def test_what_an_optimizer_of_ones_own_schedules():
+    """May be an array of any shape, as where it tells when to do one of two things."""
+
+    class Turns(optim.SGD):
+        def __init__(self):
+            super().__init__(0.5)
+            self._maybe_schedule("turns", lambda step: mx.stack([step % 2 == 0, step % 2 == 1]))
+
+        def apply_single(self, gradient, parameter, state):
+            return parameter - mx.where(self.state["turns"][0], gradient, 0)
+
+    optimizer, w = Turns(), {"w": mx.array([4.0])}
+    seen = []
+    for _ in range(3):
+        w = optimizer.apply_gradients({"w": mx.array([1.0])}, w)
+        seen.append((w["w"].item(), optimizer.state["turns"].tolist()))
+    assert seen == [(3, [True, False]), (3, [False, True]), (2, [True, False])]
+
+
 @pytest.mark.parametrize(
     "make, message",
     [

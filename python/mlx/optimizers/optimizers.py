@@ -178,7 +178,10 @@ class Optimizer:
         return self._number(name, value)
 
     def _number(self, name, value):
-        """A hyper-parameter as it is kept: as an array of one real number."""
+        """A hyper-parameter as it is kept: as an array of one real number; what optimizers of others schedule besides
+        the learning rate may be any array."""
+        if name != "learning_rate":
+            return mx.array(value)
         if not isinstance(value, mx.array):
             if not isinstance(value, complex):
                 self._check_number(name, value)

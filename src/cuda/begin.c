@@ -1,0 +1,76 @@
+/* begin.c: see begin.h. */
+#include "cuda/begin.h"
+
+bool gpu_begins(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n); }
+
+static bool is_one_number(mx x)
+{
+    for (int d = 0; d < x->ndim; d++)
+        if (x->shape[d] != 1 && x->strides[d] != 0)
+            return false;
+    return true;
+}
+
+bool chain_goes_on(struct chain *c, int op, enum dtype to, mx *other)
+{
+    int reader = -1, operand = 0;
+    for (int i = c->at + 1; i < c->n; i++)
+        for (int k = 0; k < c->m[i]->node->nin; k++)
+            if (c->m[i]->from[k] == c->at) {
+                if (reader >= 0)
+                    return false;
+                reader = i;
+                operand = k;
+            }
+    if (reader < 0 || c->wanted[c->at])
+        return false;
+    const struct entry *e = c->m[reader];
+    const struct node *n = e->node;
+    if ((int)n->op->id != op || e->one->dtype != to || n->nin != 1 + !!other)
+        return false;
+    if (other) {
+        if (e->from[!operand] != OUTSIDE || !is_one_number(n->in[!operand]) ||
+            (operand && op != OP_multiply && op != OP_add && op != OP_maximum))
+            return false;
+        *other = n->in[!operand];
+    }
+    c->at = reader;
+    c->passed |= 1u << reader;
+    return true;
+}
+
+int gpu_run_begun(struct stream *s, int n, struct entry *const m[], const bool wanted[])
+{
+    struct entry rest[FUSE_MOST], *left[FUSE_MOST];
+    bool needed[FUSE_MOST];
+    uint8_t number[FUSE_MOST];
+    uint32_t gone = 0, made = 0; /* members that are done; those whose results are in memory */
+    int n_left = 0, failed = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        struct begun b = { .last = i };
+        if (!gpu_begins(m[i]->node))
+            continue;
+        failed = (gpu_draws(m[i]->node) ? gpu_begin_draw : gpu_begin_product)(s, n, m, wanted, i, &b);
+        gone |= b.members;
+        made |= 1u << b.last;
+    }
+    for (int i = 0; i < n && !failed; i++) {
+        number[i] = gone >> i & 1 ? OUTSIDE : (uint8_t)n_left;
+        if (number[i] == OUTSIDE)
+            continue;
+        needed[n_left] = wanted[i];
+        left[n_left] = &rest[n_left];
+        rest[n_left] = *m[i];
+        for (int k = 0; k < m[i]->node->nin; k++)
+            rest[n_left].from[k] = m[i]->from[k] == OUTSIDE ? OUTSIDE : number[m[i]->from[k]];
+        n_left++;
+    }
+    if (!failed && n_left)
+        failed = n_left > 1 ? gpu_run_fused(s, n_left, left, needed) : cuda_backend.run(s, left[0]);
+    for (int i = 0; i < n; i++)
+        if (made >> i & 1 && !wanted[i] && m[i]->one->buf) {
+            buffer_release(m[i]->one->buf);
+            m[i]->one->buf = NULL;
+        }
+    return failed;
+}
