@@ -119,6 +119,7 @@ enum { AHEAD = 24, UNITS_BEFORE_8 = 30 };
 struct fused_maker {
     const struct run *r;
     struct fused_args *a;
+    bool few; /* elements of a thread */
     int n, n_x, n_y;
     mx x[FUSED_OPERANDS];
     int x_last[FUSED_OPERANDS], x_slot[FUSED_OPERANDS]; /* of each operand, as of members */
@@ -332,7 +333,7 @@ static bool add_step(struct fused_maker *k, int i, const struct entry *e)
 static bool look_at_members(struct fused_maker *k, struct entry *const m[], const bool wanted[])
 {
     int n_y = 0;
-    k->a->lanes = 2 * FUSED_LANES;
+    k->a->lanes = k->few ? FUSED_LANES : 2 * FUSED_LANES;
     for (int i = 0; i < k->n; i++) {
         k->last[i] = k->slot[i] = -1;
         for (int a = 0; a < m[i]->node->nin; a++) {
@@ -417,7 +418,7 @@ static int run_in_two(struct stream *s, int n, struct entry *const m[], const bo
 
 int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
-    static struct gpu_found found;
+    static struct gpu_found found[2];
     struct gpu *g = gpu_use(s->device.index);
     struct fused_args a = { .n = m[0]->one->size };
     if (!g)
@@ -426,12 +427,14 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
         if (gpu_begins(m[i]->node))
             return gpu_run_begun(s, n, m, wanted);
     struct fused_maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
+    k.few = a.n <= (int64_t)g->multiprocessors * FUSED_THREADS * FUSED_EACH;
     k.most = g->major < 8 ? UNITS_BEFORE_8 : FUSED_UNITS;
     if (n == 1)
         return cuda_backend.run(s, m[0]);
     if (!make_kernel(&k, m, wanted))
         return run_in_two(s, n, m, wanted);
-    void *kernel = gpu_find(g, &found, "fused", "fused", DT_COUNT);
+    const char *name = k.few ? "fused_few" : "fused";
+    void *kernel = gpu_find(g, &found[k.few], name, name, DT_COUNT);
     int failed = !kernel;
     for (int i = 0; i < n && !failed; i++)
         if (wanted[i]) {
@@ -440,7 +443,8 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
             if (!failed)
                 a.y[a.step[k.step[i]].out] = gpu_pointer(&r, m[i]->one);
         }
-    int64_t each = FUSED_THREADS * FUSED_EACH;
+    int64_t each = FUSED_THREADS * (k.few ? FUSED_FEW : FUSED_EACH);
+    size_t unit = (size_t)FUSED_THREADS * (k.few ? 8 : 16);
     return failed || gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS,
-                                       FUSED_BEFORE + (size_t)k.units * 16 * FUSED_THREADS, (void *[]){ &a });
+                                       FUSED_BEFORE + (size_t)k.units * unit, (void *[]){ &a });
 }

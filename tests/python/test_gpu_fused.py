@@ -23,21 +23,25 @@ def bound(x):
     return x
 
 
+# Threads have few elements where there are not more than this, which follows from the device.
+MANY = 9000 if mx.is_available(mx.gpu) and mx.device_info(mx.gpu)["device_name"] == "emulated" else 300_000
+
 # Those of the kernel for groups, and some that run one by one.
 COMPUTED = [mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint32, mx.bool_, mx.int8, mx.float64, mx.complex64]
 
 
 @pytest.mark.parametrize("dtype", COMPUTED, ids=str)
 def test_unary(dtype):
-    x, y = bound(operands(dtype, 1001, 1)), bound(operands(dtype, 2100, 2))
+    x, y = bound(operands(dtype, 1001, 1)), bound(operands(dtype, MANY + 100, 2))
     for f in [getattr(mx, name) for name in UNARY.split()]:
         same(lambda x: f(-x if dtype != mx.bool_ else x & x), x)  # noqa: B023
         same(lambda y: mx.where(y > y[3], f(y), f(y)), y)  # noqa: B023
 
 
+@pytest.mark.parametrize("size", [2040, MANY])
 @pytest.mark.parametrize("dtype", COMPUTED, ids=str)
-def test_binary(dtype):
-    x = bound(operands(dtype, 2040, 1))
+def test_binary(dtype, size):
+    x = bound(operands(dtype, size, 1))
     y = bound(x[::-1])
     for name in BINARY.split():
         if name == "power" and dtype in (mx.float64, mx.complex64):
@@ -49,7 +53,11 @@ def test_binary(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_casts(dtype):
-    x = bound(operands(dtype, 2100, 3))
+    for size in (1100, MANY + 100):
+        casts(bound(operands(dtype, size, 3)), dtype)
+
+
+def casts(x, dtype):
     for to in DTYPES:
         if dtype != mx.bool_:
             same(lambda x: (x + x).astype(to), x)  # noqa: B023
@@ -82,7 +90,7 @@ GELU = {
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 @pytest.mark.parametrize("name", GELU)
 def test_activations(name, dtype):
-    for n in (1, 5, 2038, 2039, 4096, 6134):
+    for n in (1, 5, 2038, 2039, 4096, 6134, MANY + 6):
         x = bound(operands(dtype, n, 2)[:n])
         same(mx.compile(GELU[name]), x)
         same(mx.grad(lambda x: GELU[name](x).astype(mx.float32).sum()), bound(mx.clip(mx.nan_to_num(x), -9, 9)))
@@ -99,11 +107,12 @@ def test_layouts(layout, dtype):
     same(lambda a, b: mx.minimum(mx.maximum(view(a), b.reshape(-1)[:1]), view(b)), x, y)
 
 
+@pytest.mark.parametrize("rows", [29, MANY // 50 + 7])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint8, mx.bool_], ids=str)
-def test_rows_and_columns(dtype):
+def test_rows_and_columns(dtype, rows):
     """Of sizes that are multiples of what threads have side by side or not, beside float32 and alone."""
-    x, row, column = (bound(operands(mx.float32, n - 10, n).astype(dtype)) for n in (137 * 56, 56, 137))
-    x = x.reshape(137, 56)
+    x, row, column = (bound(operands(mx.float32, n - 10, n).astype(dtype)) for n in (rows * 56, 56, rows + 10))
+    x, column = x.reshape(rows, 56), column[:rows]
     for width in (56, 52, 51):
         a, b, c = x[:, :width], row[:width], column[:, None]
         same(lambda a, b, c: mx.maximum(mx.where(a > b, a, c), b) == c, a, b, c)
@@ -115,8 +124,9 @@ def test_rows_and_columns(dtype):
             same(lambda a, b: a[1:, :-4] + b[4:] - b[4:] * a[:-1, 4:], a, b)
 
 
-def test_what_is_held_comes_out():
-    x = bound(operands(mx.float32, 5000, 1))
+@pytest.mark.parametrize("size", [5000, MANY])
+def test_what_is_held_comes_out(size):
+    x = bound(operands(mx.float32, size, 1))
     with mx.stream(mx.gpu):
         a = x + 1
         b = a * 2
@@ -143,8 +153,9 @@ def test_loops():
     same(lambda y: mx.scan(lambda c, i: (c * 3 + y, c - y), y, mx.arange(4))[1], y)
 
 
-def test_long_and_wide_groups():
-    x = bound(operands(mx.float32, 3000, 1))
+@pytest.mark.parametrize("size", [4000, MANY])
+def test_long_and_wide_groups(size):
+    x = bound(operands(mx.float32, size, 1))
 
     def chain(x):
         for i in range(100):
@@ -175,7 +186,7 @@ def test_long_and_wide_groups():
 def test_programs_of_any_kind(seed):
     """Random graphs of operations on several types, some results held."""
     r = random.Random(seed)
-    n = r.choice([7, 300, 2048, 5001])
+    n = r.choice([7, 300, 2048, MANY + 1])
     inputs = [bound(operands(t, n, seed)[:n]) for t in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint32)]
     inputs += [bound(operands(mx.bool_, n, seed)[:n]), bound(operands(mx.uint8, n, seed)[:n])]
     if seed % 5 == 0:

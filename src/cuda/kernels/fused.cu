@@ -4,7 +4,7 @@
  * they are, which many elements share.  What the last step made stays in registers; operands, all asked for before
  * the first is used, and what is needed later are in shared memory, where each thread reads what it has put there.
  * The formulas are those of single operations, and half types are rounded after each of them, so results are the same
- * bits. */
+ * bits.  Of small groups, for which there are more threads than that leaves work for, each thread has FEW elements. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/formulas.h"
@@ -13,10 +13,19 @@
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/warp.h"
 
+/* HELD: elements of a thread. */
+#ifdef FEW
+enum { HELD = FUSED_FEW, SLOT_UNITS = 1 };
+#define FUSED_KERNEL cu_fused_few
+#else
+enum { HELD = FUSED_EACH, SLOT_UNITS = 2 };
+#define FUSED_KERNEL cu_fused
+#endif
+
 enum {
-    QUADS = FUSED_EACH / FUSED_LANES,
+    QUADS = HELD / FUSED_LANES,
     UNIT = 16 * FUSED_THREADS, /* bytes from a thread's unit to the next */
-    SLOT = 2 * UNIT,
+    SLOT = SLOT_UNITS * UNIT,
 };
 
 /* How far the first element of quad q is behind the first of the thread. */
@@ -38,14 +47,14 @@ FN int kept_as(int type) { return type == DT_bfloat16 ? FUSED_KEPT_BF16 : type =
 /* ---- halves, packed: element k is in word k / 2 */
 
 /* In place. */
-FN void pack(uint32_t v[FUSED_EACH], int kept)
+FN void pack(uint32_t v[HELD], int kept)
 {
     if (kept == FUSED_KEPT_BF16) {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+        for (int k = 0; k < HELD / 2; k++) v[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
     } else {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+        for (int k = 0; k < HELD / 2; k++) v[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
     }
 }
 
@@ -61,33 +70,40 @@ FN void unpack_pair(uint32_t v[2], uint32_t p, int kept)
 }
 
 /* In place. */
-FN void unpack(uint32_t v[FUSED_EACH], int kept)
+FN void unpack(uint32_t v[HELD], int kept)
 {
     if (kept == FUSED_KEPT_BF16) {
         UNROLLED
-        for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_BF16);
+        for (int k = HELD / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_BF16);
     } else {
         UNROLLED
-        for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_F16);
+        for (int k = HELD / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_F16);
     }
 }
 
 /* ---- slots */
 
-FN void keep_words(shared_at slot, const uint32_t v[FUSED_EACH])
+FN void keep_words(shared_at slot, const uint32_t v[HELD])
 {
     UNROLLED
     for (int q = 0; q < QUADS; q++) put_words4(slot + q * UNIT, v[4 * q], v[4 * q + 1], v[4 * q + 2], v[4 * q + 3]);
 }
 
-FN void keep_halves(shared_at slot, const uint32_t p[FUSED_EACH / 2])
+FN void keep_halves(shared_at slot, const uint32_t p[HELD / 2])
 {
+    if (QUADS == 1)
+        put_words2(slot, p[0], p[1]);
     UNROLLED
     for (int j = 0; j < QUADS / 2; j++) put_words4(slot + j * UNIT, p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3]);
 }
 
-FN void fetch_packed(uint32_t v[FUSED_EACH], shared_at slot)
+FN void fetch_packed(uint32_t v[HELD], shared_at slot)
 {
+    if (QUADS == 1) {
+        struct words2 w = words2_at(slot);
+        v[0] = w.w[0];
+        v[1] = w.w[1];
+    }
     UNROLLED
     for (int j = 0; j < QUADS / 2; j++) {
         struct words4 w = words4_at(slot + j * UNIT);
@@ -103,13 +119,13 @@ FN uint32_t pair_of_one(shared_at ones, int from, int half)
 }
 
 /* What a step reads, but for what the last one made. */
-FN void fetch(uint32_t v[FUSED_EACH], shared_at kept, shared_at ones, int from)
+FN void fetch(uint32_t v[HELD], shared_at kept, shared_at ones, int from)
 {
     shared_at slot = kept + (from & FUSED_SLOT) * SLOT;
     if (from >= FUSED_ONES) {
         uint32_t one = word_at(ones + 4 * (from - FUSED_ONES));
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = one;
+        for (int k = 0; k < HELD; k++) v[k] = one;
     } else if (from <= FUSED_SLOT) {
         UNROLLED
         for (int q = 0; q < QUADS; q++) {
@@ -124,12 +140,12 @@ FN void fetch(uint32_t v[FUSED_EACH], shared_at kept, shared_at ones, int from)
 }
 
 /* The same of halves, as pairs. */
-FN void fetch_pairs(uint32_t v[FUSED_EACH], shared_at kept, shared_at ones, int from, int half)
+FN void fetch_pairs(uint32_t v[HELD], shared_at kept, shared_at ones, int from, int half)
 {
     if (from >= FUSED_ONES) {
         uint32_t one = pair_of_one(ones, from, half);
         UNROLLED
-        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = one;
+        for (int k = 0; k < HELD / 2; k++) v[k] = one;
     } else {
         fetch_packed(v, kept + (from & FUSED_SLOT) * SLOT);
     }
@@ -208,43 +224,43 @@ FN uint32_t widened(uint32_t v, int type)
 }
 
 /* The same of integers and bools. */
-FN void widen(uint32_t v[FUSED_EACH], int type)
+FN void widen(uint32_t v[HELD], int type)
 {
     if (type == DT_int8) {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int8_t)v[k];
+        for (int k = 0; k < HELD; k++) v[k] = (uint32_t)(int32_t)(int8_t)v[k];
     } else if (type == DT_int16) {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int16_t)v[k];
+        for (int k = 0; k < HELD; k++) v[k] = (uint32_t)(int32_t)(int16_t)v[k];
     }
 }
 
 /* The bits of elements, where quads begin at these places and elements are `step` apart. */
-FN void read_quads(uint32_t v[FUSED_EACH], const void *x, int size, const int64_t at[QUADS], int64_t step)
+FN void read_quads(uint32_t v[HELD], const void *x, int size, const int64_t at[QUADS], int64_t step)
 {
     if (size == 1 && step == 1) {
         UNROLLED
         for (int q = 0; q < QUADS; q++) v[FUSED_LANES * q] = *(const uint32_t *)((const uint8_t *)x + at[q]);
         UNROLLED
-        for (int k = FUSED_EACH; k-- > 0;) v[k] = v[k / FUSED_LANES * FUSED_LANES] >> k % FUSED_LANES * 8 & 0xff;
+        for (int k = HELD; k-- > 0;) v[k] = v[k / FUSED_LANES * FUSED_LANES] >> k % FUSED_LANES * 8 & 0xff;
     } else if (step == 0) {
         UNROLLED
         for (int q = 0; q < QUADS; q++) v[FUSED_LANES * q] = raw_at(x, size, at[q]);
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = v[k / FUSED_LANES * FUSED_LANES];
+        for (int k = 0; k < HELD; k++) v[k] = v[k / FUSED_LANES * FUSED_LANES];
     } else {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = raw_at(x, size, at[k / FUSED_LANES] + k % FUSED_LANES * step);
+        for (int k = 0; k < HELD; k++) v[k] = raw_at(x, size, at[k / FUSED_LANES] + k % FUSED_LANES * step);
     }
 }
 
 /* One by one, as far as there are any. */
-FN void read_some(uint32_t v[FUSED_EACH], const struct fused_args *a, const struct fused_operand *o, int64_t mine)
+FN void read_some(uint32_t v[HELD], const struct fused_args *a, const struct fused_operand *o, int64_t mine)
 {
     int64_t left = a->n - mine;
     int size = size_of(o->type);
     UNROLLED
-    for (int k = 0; k < FUSED_EACH; k++) {
+    for (int k = 0; k < HELD; k++) {
         int e = quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
         v[k] = e < left ? raw_at(o->x, size, o->lies == FUSED_ROW ? mine + e : place_in(a, o, mine + e)) : 0;
     }
@@ -278,7 +294,7 @@ FN void read(shared_at slot, const struct fused_args *a, const struct fused_oper
         return;
     }
     int size = size_of(o->type), rows = o->lies == FUSED_ROW || o->lies == FUSED_ROWS;
-    uint32_t v[FUSED_EACH];
+    uint32_t v[HELD];
     if (full && (rows || a->whole)) {
         int64_t at[QUADS];
         if (o->lies == FUSED_ROW) {
@@ -297,7 +313,7 @@ FN void read(shared_at slot, const struct fused_args *a, const struct fused_oper
     }
     if (kept_as(o->type)) {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = v[2 * k] | v[2 * k + 1] << 16;
+        for (int k = 0; k < HELD / 2; k++) v[k] = v[2 * k] | v[2 * k + 1] << 16;
         keep_halves(slot, v);
     } else {
         widen(v, o->type);
@@ -308,14 +324,14 @@ FN void read(shared_at slot, const struct fused_args *a, const struct fused_oper
 /* ---- results */
 
 /* Values as elements of a type would have them; none of those that need no change. */
-FN void narrow(uint32_t v[FUSED_EACH], int type)
+FN void narrow(uint32_t v[HELD], int type)
 {
     uint32_t bits = size_of(type) == 1 ? 0xff : size_of(type) == 2 ? 0xffff : 0xffffffff;
     UNROLLED
-    for (int k = 0; k < FUSED_EACH; k++) v[k] &= bits;
+    for (int k = 0; k < HELD; k++) v[k] &= bits;
 }
 
-FN void write_words(uint32_t *to, int64_t mine, const uint32_t v[FUSED_EACH])
+FN void write_words(uint32_t *to, int64_t mine, const uint32_t v[HELD])
 {
     UNROLLED
     for (int q = 0; q < QUADS; q++) {
@@ -325,7 +341,7 @@ FN void write_words(uint32_t *to, int64_t mine, const uint32_t v[FUSED_EACH])
 }
 
 /* p: halves, packed. */
-FN void write_halves(uint16_t *to, int64_t mine, const uint32_t p[FUSED_EACH / 2], int lanes)
+FN void write_halves(uint16_t *to, int64_t mine, const uint32_t p[HELD / 2], int lanes)
 {
     if (lanes == FUSED_LANES) {
         UNROLLED
@@ -342,7 +358,7 @@ FN void write_halves(uint16_t *to, int64_t mine, const uint32_t p[FUSED_EACH / 2
     }
 }
 
-FN void write_bytes(uint8_t *to, int64_t mine, const uint32_t v[FUSED_EACH], int lanes)
+FN void write_bytes(uint8_t *to, int64_t mine, const uint32_t v[HELD], int lanes)
 {
     UNROLLED
     for (int q = 0; q < QUADS; q++)
@@ -351,12 +367,12 @@ FN void write_bytes(uint8_t *to, int64_t mine, const uint32_t v[FUSED_EACH], int
 }
 
 /* Elements one by one, as far as there are any. */
-FN void write_some(void *to, const struct fused_args *a, int64_t mine, const uint32_t v[FUSED_EACH], int size)
+FN void write_some(void *to, const struct fused_args *a, int64_t mine, const uint32_t v[HELD], int size)
 {
     int64_t left = a->n - mine;
     char *first = (char *)to + mine * size;
     UNROLLED
-    for (int k = 0; k < FUSED_EACH; k++) {
+    for (int k = 0; k < HELD; k++) {
         int e = quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
         if (e >= left)
             continue;
@@ -369,17 +385,17 @@ FN void write_some(void *to, const struct fused_args *a, int64_t mine, const uin
     }
 }
 
-FN void write_some_halves(uint16_t *to, const struct fused_args *a, int64_t mine, const uint32_t p[FUSED_EACH / 2])
+FN void write_some_halves(uint16_t *to, const struct fused_args *a, int64_t mine, const uint32_t p[HELD / 2])
 {
-    uint32_t v[FUSED_EACH];
+    uint32_t v[HELD];
     UNROLLED
-    for (int k = 0; k < FUSED_EACH; k++) v[k] = p[k / 2] >> k % 2 * 16;
+    for (int k = 0; k < HELD; k++) v[k] = p[k / 2] >> k % 2 * 16;
     write_some(to, a, mine, v, 2);
 }
 
 /* Rounds v to a half type, if it is not yet, and puts it where it is to be kept or written. */
-FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, shared_at kept,
-                      int64_t mine, bool full, int half)
+FN void finish_halves(uint32_t v[HELD], const struct fused_args *a, struct fused_step s, shared_at kept, int64_t mine,
+                      bool full, int half)
 {
     if (!(s.needs & FUSED_PAIRS))
         pack(v, half);
@@ -396,7 +412,7 @@ FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct
 }
 
 /* The same of float32 in a whole block. */
-FN void finish_floats(const uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, shared_at kept,
+FN void finish_floats(const uint32_t v[HELD], const struct fused_args *a, struct fused_step s, shared_at kept,
                       int64_t mine)
 {
     if (s.out != FUSED_NOTHING)
@@ -406,8 +422,8 @@ FN void finish_floats(const uint32_t v[FUSED_EACH], const struct fused_args *a, 
 }
 
 /* The same of other types: makes of v what elements of them are. */
-FN void finish_words(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, shared_at kept,
-                     int64_t mine, bool full)
+FN void finish_words(uint32_t v[HELD], const struct fused_args *a, struct fused_step s, shared_at kept, int64_t mine,
+                     bool full)
 {
     int size = size_of(s.as);
     if (size < 4)
@@ -420,7 +436,7 @@ FN void finish_words(uint32_t v[FUSED_EACH], const struct fused_args *a, struct 
         write_some(a->y[s.out], a, mine, v, size);
     if (size < 4) {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = widened(v[k], s.as);
+        for (int k = 0; k < HELD; k++) v[k] = widened(v[k], s.as);
     }
     if (s.to != FUSED_NOTHING)
         keep_words(kept + (s.to & FUSED_SLOT) * SLOT, v);
@@ -510,12 +526,15 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
 /* Every element of u becomes `value`, of element k of u and of others: `side` at a time, while those behind move up,
  * since registers have no numbers. */
 #define EACH(side, value, move_up)                                                   \
-    ROLLED                                                                           \
-    for (int done = 0; done < FUSED_EACH; done += (side)) {                          \
-        uint32_t r[side];                                                            \
-        UNROLLED for (int k = 0; k < (side); k++) r[k] = value;                      \
-        UNROLLED for (int k = 0; k < FUSED_EACH - (side); k++) move_up(side);        \
-        UNROLLED for (int k = 0; k < (side); k++) u[FUSED_EACH - (side) + k] = r[k]; \
+    {                                                                                \
+        enum { AT_ONCE = (side) < HELD ? (side) : HELD };                            \
+        ROLLED                                                                       \
+        for (int done = 0; done < HELD; done += AT_ONCE) {                           \
+            uint32_t r[AT_ONCE];                                                     \
+            UNROLLED for (int k = 0; k < AT_ONCE; k++) r[k] = value;                 \
+            UNROLLED for (int k = 0; k < HELD - AT_ONCE; k++) move_up(AT_ONCE);      \
+            UNROLLED for (int k = 0; k < AT_ONCE; k++) u[HELD - AT_ONCE + k] = r[k]; \
+        }                                                                            \
     }
 #define MOVE_ONE(side) u[k] = u[k + (side)]
 #define MOVE_TWO(side) u[k] = u[k + (side)], v[k] = v[k + (side)]
@@ -529,14 +548,14 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
         EACH(SIDE_BY_SIDE(name), two_##name##_f32(u[k], one), MOVE_ONE) \
         break;                                                          \
     }
-#define CASE_PAIRS(name, suffix, type)                                                             \
-    case FUSED_##name##_##type:                                                                    \
-        UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) u[k] = name##_pair_##suffix(u[k], v[k]); \
-        break;                                                                                     \
-    case FUSED_##name##_##type##_ONE: {                                                            \
-        const uint32_t one = pair_of_one(ones, s.x[2], FUSED_KEPT_##type);                         \
-        UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) u[k] = name##_pair_##suffix(u[k], one);  \
-        break;                                                                                     \
+#define CASE_PAIRS(name, suffix, type)                                                       \
+    case FUSED_##name##_##type:                                                              \
+        UNROLLED for (int k = 0; k < HELD / 2; k++) u[k] = name##_pair_##suffix(u[k], v[k]); \
+        break;                                                                               \
+    case FUSED_##name##_##type##_ONE: {                                                      \
+        const uint32_t one = pair_of_one(ones, s.x[2], FUSED_KEPT_##type);                   \
+        UNROLLED for (int k = 0; k < HELD / 2; k++) u[k] = name##_pair_##suffix(u[k], one);  \
+        break;                                                                               \
     }
 #define CASE_TWO(name, suffix, class)                                         \
     case FUSED_##name##_##class:                                              \
@@ -577,28 +596,28 @@ FN bool needs(uint64_t all, uint32_t what) { return (uint32_t)all & what << 8; }
 #define COPIED(to, from) (to) = (from)
 #endif
 
-BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
+BOUNDED_KERNEL(FUSED_KERNEL, struct fused_args, FUSED_THREADS, 7)
 {
-    SHARED_BYTES(shared, FUSED_BEFORE + FUSED_UNITS * UNIT);
+    SHARED_BYTES(shared, FUSED_BEFORE + FUSED_UNITS / 2 * SLOT);
     shared_at ones = KNOWN(place_in_shared(shared)), kept = KNOWN(ones + FUSED_BEFORE + 16 * threadIdx.x);
-    int64_t first = (int64_t)blockIdx.x * FUSED_THREADS * FUSED_EACH, mine = first + (int64_t)threadIdx.x * a.lanes;
-    bool full = first + FUSED_THREADS * FUSED_EACH <= a.n;
+    int64_t first = (int64_t)blockIdx.x * FUSED_THREADS * HELD, mine = first + (int64_t)threadIdx.x * a.lanes;
+    bool full = first + FUSED_THREADS * HELD <= a.n;
     if ((int)threadIdx.x < a.operands && a.x[threadIdx.x].lies == FUSED_ONE) {
         const struct fused_operand *o = &a.x[threadIdx.x];
         ((uint32_t *)shared)[threadIdx.x] = widened(raw_at(o->x, size_of(o->type), 0), o->type);
     }
-    uint32_t u[FUSED_EACH];
+    uint32_t u[HELD];
     UNROLLED
-    for (int k = 0; k < FUSED_EACH; k++) ANYTHING(u[k]);
+    for (int k = 0; k < HELD; k++) ANYTHING(u[k]);
     uint64_t next = step_at(&a, 0);
     ROLLED
     for (int i = 1; i <= a.steps; i++) {
         const uint64_t now = next;
         const struct fused_step s = step_of(now);
-        uint32_t v[FUSED_EACH];
+        uint32_t v[HELD];
         next = step_at(&a, i);
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) ANYTHING(v[k]);
+        for (int k = 0; k < HELD; k++) ANYTHING(v[k]);
         if (needs(now, FUSED_OPERAND)) {
             bool pairs = needs(now, FUSED_PAIRS);
             int half = kept_as(s.as);
@@ -609,7 +628,7 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
             }
             if (s.x[1] == FUSED_LAST) {
                 UNROLLED
-                for (int k = 0; k < FUSED_EACH; k++) COPIED(v[k], u[k]);
+                for (int k = 0; k < HELD; k++) COPIED(v[k], u[k]);
             } else if (s.x[1] != FUSED_NOTHING) {
                 if (pairs)
                     fetch_pairs(v, kept, ones, s.x[1], half);

@@ -89,13 +89,15 @@ enum {
     FUSED_THREADS = 128,
     FUSED_LANES = 4, /* neighbours that a thread has at least */
     FUSED_EACH = 16, /* all elements of a thread */
+    FUSED_FEW = 4,   /* the same of small groups */
     FUSED_DIMS = 8,
     FUSED_MEMBERS = 32,
     FUSED_OPERANDS = 24,
     FUSED_STEPS = FUSED_MEMBERS + FUSED_OPERANDS + 1, /* one more is looked at, and not done */
     FUSED_OUTPUTS = 16,
     /* Slots are in shared memory, in units of 16 bytes of a thread: two hold a half type, packed, four what else there
-     * is, as words.  A slot's name is half the number of its first unit, and how it is kept. */
+     * is, as words.  A slot's name is half the number of its first unit, and how it is kept.  Where threads have few
+     * elements units have half as many bytes, of which not all are used. */
     FUSED_UNITS = 48,
     FUSED_BEFORE = 128, /* bytes before them, of single values */
     FUSED_SLOT = 31,

@@ -45,6 +45,10 @@ FN void put_words4(shared_at p, uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(p), "r"(x), "r"(y), "r"(z), "r"(w));
 }
+FN void put_words2(shared_at p, uint32_t x, uint32_t y)
+{
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(p), "r"(x), "r"(y));
+}
 #else
 typedef char *shared_at;
 FN shared_at place_in_shared(void *p) { return p; }
@@ -55,6 +59,11 @@ FN void put_words4(shared_at p, uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {
     struct words4 all = { { x, y, z, w } };
     *(struct words4 *)p = all;
+}
+FN void put_words2(shared_at p, uint32_t x, uint32_t y)
+{
+    struct words2 both = { { x, y } };
+    *(struct words2 *)p = both;
 }
 #endif
 
