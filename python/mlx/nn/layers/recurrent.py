@@ -156,7 +156,7 @@ class LSTM(Module):
         states, cells = [], []
         for gates in mx.unstack(_times(x, self.Wx, self.bias), axis=-2):
             if hidden is not None:
-                gates = gates + hidden @ self.Wh.T
+                gates = mx.addmm(gates, hidden, self.Wh.T)
             i, f, g, o = mx.split(gates, 4, axis=-1)
             written = mx.sigmoid(i) * mx.tanh(g)
             cell = written if cell is None else mx.sigmoid(f) * cell + written
