@@ -18,6 +18,10 @@ PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
             bool truth = (side > 0) == (a == l) ? comparisons[i].above : comparisons[i].below;
             result = array_result((truth ? mlx_equal : mlx_not_equal)(&res, handle_of(a), handle_of(a), s), res);
         }
+    if (side && op == mlx_logical_and) /* with what is not 0 */
+        result = array_result(mlx_logical_and(&res, handle_of(a), handle_of(a), s), res);
+    if (side && op == mlx_logical_or)
+        result = array_result(mlx_equal(&res, handle_of(a), handle_of(a), s), res);
     if (result)
         Py_XDECREF(error);
     else

@@ -81,11 +81,12 @@ FN T K(power)(T a, T b)
     return pair_round(pair_make(none ? 1 : y.re, none ? 0 : y.im));
 }
 
-/* hi + log1p(e^(lo - hi)) by the real parts; an infinite one settles it. */
+/* hi + log1p(e^(lo - hi)) by the real parts, of equal ones by the others; an infinite one settles it. */
 FN T K(logaddexp)(T a, T b)
 {
     pair p = pair_of(a), q = pair_of(b);
-    pair hi = pair_choose(p.re > q.re, p, q), lo = pair_choose(p.re > q.re, q, p);
+    int above = (p.re > q.re) | ((p.re == q.re) & (p.im > q.im));
+    pair hi = pair_choose(above, p, q), lo = pair_choose(above, q, p);
     pair tail = pair_log1p(K(pair_exp)(pair_make(lo.re - hi.re, lo.im - hi.im)));
     pair y = pair_choose(lo.re - lo.re == 0, pair_make(hi.re + tail.re, hi.im + tail.im), hi);
     y = pair_choose(is_inf(hi.re), hi, y);

@@ -138,7 +138,7 @@ def test_frequencies_and_shifts():
             np.testing.assert_array_equal(np.array(fft.fftfreq(n, d)), np.fft.fftfreq(n, d).astype(np.float32))
             np.testing.assert_array_equal(np.array(fft.rfftfreq(n, d)), np.fft.rfftfreq(n, d).astype(np.float32))
     x = np.arange(30).reshape(5, 6)
-    for axes in (None, 0, 1, (0,), (1, 0), []):
+    for axes in (None, 0, 1, (0,), (1, 0), [], (1, 1), (0, 1, -1, 0, 0)):
         np.testing.assert_array_equal(np.array(fft.fftshift(mx.array(x), axes)), np.fft.fftshift(x, axes))
         np.testing.assert_array_equal(np.array(fft.ifftshift(mx.array(x), axes)), np.fft.ifftshift(x, axes))
 

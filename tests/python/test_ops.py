@@ -652,3 +652,17 @@ def test_the_sign_of_infinite_complex_numbers(size):
         np.testing.assert_allclose(mx.sign(mx.full((size,), z)), np.full(size, sign), rtol=1e-6)
     for z in (complex(inf, nan), complex(nan, 1), complex(nan, -inf)):
         assert np.isnan(np.array(mx.sign(mx.full((size,), z)))).all()
+
+
+def test_logic_with_numbers_that_do_not_fit():
+    """They are not 0."""
+    x = mx.array([0, 1], mx.uint8)
+    assert mx.logical_and(x, -1).tolist() == mx.logical_and(300, x).tolist() == [False, True]
+    assert mx.logical_or(x, -1).tolist() == mx.logical_or(300, x).tolist() == [True, True]
+
+
+def test_logaddexp_of_complex_numbers_with_equal_real_parts():
+    a, b = mx.array(2 + 1j), mx.array(2 - 20j)
+    want = np.log(np.exp(2 + 1j) + np.exp(2 - 20j))
+    for x, y in ((a, b), (b, a)):
+        np.testing.assert_allclose(np.array(mx.logaddexp(x, y)), want, rtol=1e-5)
