@@ -187,9 +187,9 @@ int gpu_fold_box(const struct run *r, unsigned kind, mx y, int64_t offset, const
 /* y[i] = x[index[i]], of the indices that there are: y has the shape of the index, 1, and that of x but for its first
  * axis. */
 int gpu_take(const struct run *r, mx y, mx x, mx index);
-/* n keys, which are put in order with their numbers; those of one value keep theirs (lookup.c). */
+/* n keys, which are put in order with their numbers; those of one value keep theirs (sort.c). */
 struct gpu_keys {
-    uint32_t *key[2], *number[2], *counts;
+    uint32_t *key[2], *number[2];
     int64_t n;
 };
 size_t gpu_keys_room(int64_t n); /* in words of 32 bits, as they lie at `room` */

@@ -318,49 +318,6 @@ static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum 
     return look_at_keys(s->r, c, when);
 }
 
-static int64_t keys_each(int64_t n) { return ceil_div(n, 64) * 64; }
-
-size_t gpu_keys_room(int64_t n)
-{
-    int64_t tiles = ceil_div(n, ORDER_TILE);
-    return (size_t)(4 * keys_each(n) + (tiles + ceil_div(tiles, ORDER_CHUNK)) * ORDER_DIGITS);
-}
-
-struct gpu_keys gpu_keys_at(uint32_t *room, int64_t n)
-{
-    int64_t each = keys_each(n);
-    return (struct gpu_keys){ { room, room + each }, { room + 2 * each, room + 3 * each }, room + 4 * each, n };
-}
-
-int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most)
-{
-    static struct gpu_found rank, count, sums, scan, deal;
-    uint32_t *const *key = k->key, *const *number = k->number;
-    struct order_call c = { .key = key[0],
-                            .to_key = key[1],
-                            .to_number = number[1],
-                            .counts = k->counts,
-                            .n = k->n,
-                            .tiles = ceil_div(k->n, ORDER_TILE) };
-    int now = 0;
-    c.sums = c.counts + c.tiles * ORDER_DIGITS;
-    if (k->n <= ORDER_FEW)
-        return order_launch(r, &rank, "rank", ceil_div(k->n, ORDER_THREADS), ORDER_THREADS, &c) ? -1 : 1;
-    for (; most >> c.bit; c.bit += ORDER_BITS) {
-        if (order_launch(r, &count, "count", c.tiles, ORDER_THREADS, &c) ||
-            order_launch(r, &sums, "sums", ceil_div(c.tiles, ORDER_CHUNK), ORDER_THREADS, &c) ||
-            order_launch(r, &scan, "scan", 1, ORDER_THREADS, &c) ||
-            order_launch(r, &deal, "deal", c.tiles, ORDER_THREADS, &c))
-            return -1;
-        now = !now;
-        c.key = key[now];
-        c.number = number[now];
-        c.to_key = key[!now];
-        c.to_number = number[!now];
-    }
-    return now;
-}
-
 static int fold(const struct scatter *s, const struct keys_call *keys, mx y, const uint32_t *key,
                 const uint32_t *number)
 {

@@ -34,6 +34,71 @@ def test_orders(dtype, shape):
         same(lambda x: mx.sort(x, axis=0), x)
 
 
+# Rows for some threads of a warp, for a block, of one tile of 4,096 (64 bits) or 8,192, of several, and of more than a
+# launch has on the emulated driver.
+LENGTHS = [31, 32, 33, 127, 128, 129, 511, 512, 513, 4096, 4097, 8192, 8193, 24577]
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_lengths(dtype, n):
+    x = some(dtype, 3 if n < 2000 else 1, n)
+    same(lambda x: mx.sort(x, axis=-1), x)
+    same(lambda x: mx.argsort(x, axis=-1), x)
+
+
+@pytest.mark.parametrize("dtype", [mx.int8, mx.uint16, mx.float32, mx.int64, mx.complex64], ids=str)
+def test_rows_of_several_tiles(dtype):
+    """Each looks back over its own."""
+    x = some(dtype, 3, 9000)
+    for axis, y in ((1, x), (0, x.T)):
+        same(lambda x: mx.sort(x, axis=axis), y)  # noqa: B023
+        same(lambda x: mx.argsort(x, axis=axis), y)  # noqa: B023
+
+
+SPECIAL = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1.5, -1.5])
+
+
+@pytest.mark.parametrize("n", [20, 100, 500, 3000, 20000])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_bits_of_special_numbers(dtype, n):
+    """-0 before 0, of which neither is first where places are asked for, and one NaN for all."""
+    bits = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint64}[dtype.size]
+    with mx.stream(mx.cpu):
+        x = mx.array(np.random.default_rng(n).choice(SPECIAL, (2, n))).astype(dtype)
+        want = np.array(mx.view(mx.sort(x, axis=-1), bits)), np.array(mx.argsort(x, axis=-1))
+    with mx.stream(mx.gpu):
+        got = np.array(mx.view(mx.sort(x, axis=-1), bits)), np.array(mx.argsort(x, axis=-1))
+    assert np.array_equal(got[0], want[0]) and np.array_equal(got[1], want[1])
+
+
+@pytest.mark.parametrize("n", [300, 5000, 20000])
+@pytest.mark.parametrize("dtype", [mx.bool_, mx.int16, mx.float32, mx.int64], ids=str)
+def test_keys_that_are_alike(dtype, n):
+    """All equal, in order already, and the other way round."""
+    for x in (np.ones(n), np.arange(n) - n / 2, n / 2 - np.arange(n)):
+        with mx.stream(mx.cpu):
+            x = mx.array(x).astype(dtype)
+            mx.eval(x)
+        same(lambda x: mx.sort(x), x)
+        same(lambda x: mx.argsort(x), x)
+
+
+@pytest.mark.parametrize("below", [2, 300, 70000])
+@pytest.mark.parametrize("n", [1, 5000, 50000])
+def test_updates_in_order(n, below):
+    """Those of one place in their own, by one digit of it, two or three."""
+    index = np.random.default_rng(n).integers(0, below, n).astype(np.int32)
+    with mx.stream(mx.gpu):
+        last = mx.zeros((below,), mx.int32)
+        last[mx.array(index)] = mx.arange(n)
+        count = mx.zeros((below,), mx.int32).at[mx.array(index)].add(1)
+    want = np.zeros(below, np.int32)
+    want[index] = np.arange(n)
+    assert np.array_equal(np.array(last), want)
+    assert np.array_equal(np.array(count), np.bincount(index, minlength=below))
+
+
 @pytest.mark.parametrize("view", LAYOUTS)
 def test_layouts(view):
     with mx.stream(mx.cpu):

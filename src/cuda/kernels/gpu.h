@@ -7,8 +7,10 @@
  * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one
  * SHARED_BYTES of a kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for
  * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
- * part, whose lane differs in these bits; ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v,
- * ATOMIC_ADD(p, v) adds to an uint32_t. */
+ * part, whose lane differs in these bits; WARP_BARRIER() has the threads of a warp see what they wrote;
+ * SAME_IN_WARP(x, n) has the bits of those threads of the warp, all taking part, whose x, of n bits, is this one's, and
+ * POPCOUNT(x) counts bits.  ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v, ATOMIC_ADD(p, v) adds to
+ * an uint32_t, and returns what it was. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
 
@@ -33,7 +35,23 @@
 #define BARRIER() __syncthreads()
 #define SHUFFLE_XOR(x, bits) __shfl_xor_sync(0xffffffffu, x, bits)
 #define ATOMIC_MIN(p, v) atomicMin(p, v)
-#define ATOMIC_ADD(p, v) atomicAdd(p, v)
+#define WARP_BARRIER() __syncwarp()
+#define POPCOUNT(x) ((uint32_t)__popc(x))
+FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
+FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
+{
+    uint32_t same = 0xffffffffu;
+    UNROLLED
+    for (int i = 0; i < n; i++) {
+        uint32_t like; /* the threads whose bit i is this one's */
+        asm volatile("{.reg .pred p; .reg .b32 m; and.b32 m, %1, %2; setp.ne.u32 p, m, 0; "
+                     "vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0;}"
+                     : "=r"(like)
+                     : "r"(x), "r"(1u << i));
+        same &= like;
+    }
+    return same;
+}
 #else
 #include "support/emulator.h"
 #define GPU_KERNEL static void
@@ -50,7 +68,21 @@
 #define SHARED_BYTES(name, bytes) static ALIGNED(16) unsigned char name[bytes]
 #define BARRIER() emulated_barrier(__FILE__, __LINE__)
 #define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
-#define ATOMIC_ADD(p, v) (*(p) += (v))
+#define POPCOUNT(x) ((uint32_t)__builtin_popcount(x))
+#define WARP_BARRIER() ((void)emulated_same(0, __FILE__, __LINE__))
+#define SAME_IN_WARP(x, n) emulated_same(x, __FILE__, __LINE__)
+FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v)
+{
+    *p += v;
+    return *p - v;
+}
+FN uint32_t emulated_same(uint32_t x, const char *file, int line)
+{
+    uint32_t all[32], same = 0;
+    emulated_gather(&x, sizeof x, all, file, line);
+    for (uint32_t i = 0; i < 32; i++) same |= (uint32_t)(all[i] == x) << i;
+    return same;
+}
 #define SHUFFLE_XOR(x, bits)                                            \
     __extension__({                                                     \
         __typeof__(x) v_ = (x);                                         \

@@ -1,96 +1,124 @@
-/* sort.cu: rows in order.
+/* sort.cu: rows in order: cu_sort_row_4.  The build compiles it for each line of modules.def, with SIZE, the bytes of
+ * an element, and UNIT, an unsigned type of that size, defined.
  *
- * Elements become keys, integers that order alike; of equal keys the place decides, so the order is one and no step
- * depends on timing.  Steps of a bitonic network whose partners lie in one tile are made in shared memory. */
+ * Elements become keys of their size, unsigned integers that order alike; equal ones keep their order, so the result is
+ * one and no step depends on timing.  Short rows are a warp's (sort_warp.inc), those of up to a tile a block's, longer
+ * ones are put in order by one digit after the other (radix.inc). */
 #include "cuda/kernels/gpu.h"
 
-#include "cuda/kernels/order_at.h"
+#include "cuda/kernels/lanes.h"
 #include "cuda/kernels/sort.h"
+#include "shared/order.h"
 
-/* Every NaN has the largest key. */
-FN uint64_t key_at(const struct sort_call *a, int64_t i)
-{
-    return (uint64_t)order_at(a->x, a->type, i, a->ranks) ^ (uint64_t)1 << 63;
-}
+#define K(name) PASTE(name, SIZE)
+#define TOP ((UNIT)((UNIT)1 << (SIZE * 8 - 1)))
+#define LAST ((UNIT) ~(UNIT)0) /* the key of what comes behind all others: what is not there, and NaN */
 
-/* Result i of a row is its element `place`. */
-FN void put(const struct sort_call *a, int64_t row, int64_t i, uint32_t place)
-{
-    int64_t to = row * a->n + i, from = row * a->n + place;
-    if (a->ranks) {
-        ((uint32_t *)a->y)[to] = place;
-        return;
-    }
-    switch (a->type) {
-    case DT_bool_: ((uint8_t *)a->y)[to] = ((const uint8_t *)a->x)[from] != 0; break;
-    case DT_uint8:
-    case DT_int8: ((uint8_t *)a->y)[to] = ((const uint8_t *)a->x)[from]; break;
-    case DT_uint16:
-    case DT_int16:
-    case DT_float16:
-    case DT_bfloat16: ((uint16_t *)a->y)[to] = ((const uint16_t *)a->x)[from]; break;
-    case DT_uint32:
-    case DT_int32:
-    case DT_float32: ((uint32_t *)a->y)[to] = ((const uint32_t *)a->x)[from]; break;
-    default: ((uint64_t *)a->y)[to] = ((const uint64_t *)a->x)[from];
-    }
-}
+enum { EACH = SORT_EACH(SIZE), TILE = SORT_TILE(SIZE), WARPS = SORT_THREADS / 32 };
 
-/* Puts two in order, or in the opposite one where the stage wants that of place i of the row. */
-FN void settle(const struct sort_call *a, int64_t stage, int64_t i, uint64_t *k, uint64_t *l, uint32_t *p, uint32_t *q)
+#define KEYS(kind, expression)                   \
+    case kind:                                   \
+        UNROLLED                                 \
+        for (int k = 0; k < n; k++) {            \
+            UNIT x = key[k];                     \
+            key[k] = (UNIT)((expression) ^ TOP); \
+        }                                        \
+        break
+
+/* Elements become keys: once all are there, so that none is waited for before the next is asked for. */
+FN void make_keys(const struct sort_call *a, UNIT *key, const int n)
 {
-    int up = (i & stage) == 0 || stage == a->width, above = *k > *l || (*k == *l && *p > *q);
-    if (above == up) {
-        uint64_t key = *k;
-        uint32_t place = *p;
-        *k = *l;
-        *l = key;
-        *p = *q;
-        *q = place;
+    switch (a->reads) {
+        KEYS(SORT_SIGNED, x);
+        KEYS(SORT_BOOL, (x != 0) ^ TOP);
+#if SIZE == 2
+        KEYS(SORT_FLOAT, order_f16((int16_t)x, a->ranks));
+        KEYS(SORT_BFLOAT16, order_bf16((int16_t)x, a->ranks));
+#elif SIZE == 4
+        KEYS(SORT_FLOAT, (UNIT)order_f32((int32_t)x, a->ranks));
+#elif SIZE == 8
+        KEYS(SORT_FLOAT, (UNIT)order_f64((int64_t)x, a->ranks));
+        KEYS(SORT_COMPLEX, (UNIT)order_c64((int32_t)x, (int32_t)(x >> 32)));
+#endif
+    default: break;
     }
 }
 
-KERNEL(cu_sort_tiles, struct sort_call)
+/* What turns a key into the value that it tells, by its highest bit.  Of NaNs there is one. */
+struct turned {
+    UNIT low, high;
+};
+FN struct turned turned_as(int kind)
 {
-    SHARED uint64_t key[SORT_TILE];
-    SHARED uint32_t place[SORT_TILE];
-    int64_t tiles = a.width / a.tile, row = blockIdx.x / tiles, first = blockIdx.x % tiles * a.tile;
-    int64_t base = row * a.width + first;
-    int tile = (int)a.tile, me = (int)threadIdx.x, threads = (int)blockDim.x;
-    for (int i = me; i < tile; i += threads) {
-        bool here = first + i < a.n;
-        if (a.begins) {
-            key[i] = here ? key_at(&a, row * a.n + first + i) : ~(uint64_t)0;
-            place[i] = (uint32_t)(first + i);
-        } else {
-            key[i] = a.keys[base + i];
-            place[i] = a.places[base + i];
-        }
+    struct turned t = { 0, 0 };
+    if (kind == SORT_SIGNED || kind == SORT_FLOAT || kind == SORT_BFLOAT16) {
+        t.low = kind == SORT_SIGNED ? TOP : LAST;
+        t.high = TOP;
     }
-    for (int64_t stage = a.begins ? 2 : a.stage; stage <= (a.begins ? a.tile : a.stage); stage *= 2)
-        for (int apart = (int)(stage / 2 < a.tile / 2 ? stage / 2 : a.tile / 2); apart > 0; apart /= 2) {
-            BARRIER();
-            for (int k = me; k < tile / 2; k += threads) {
-                int i = (k & -apart) * 2 + (k & (apart - 1)), j = i + apart;
-                settle(&a, stage, first + i, &key[i], &key[j], &place[i], &place[j]);
-            }
-        }
-    BARRIER();
-    for (int i = me; i < tile; i += threads) {
-        if (!a.ends) {
-            a.keys[base + i] = key[i];
-            a.places[base + i] = place[i];
-        } else if (first + i < a.n) {
-            put(&a, row, first + i, place[i]);
-        }
-    }
+    return t;
 }
+FN UNIT value_of(struct turned t, UNIT key) { return (UNIT)(key ^ (key & TOP ? t.high : t.low)); }
 
-KERNEL(cu_sort_step, struct sort_call)
+FN uint32_t digit_at(UNIT key, int bit) { return (uint32_t)(key >> bit) & (SORT_DIGITS - 1); }
+
+#include "cuda/kernels/radix.inc"
+
+/* ---- rows in the threads of a warp: items, which compare as rows have them */
+
+#if SIZE == 8
+typedef uint64_t key_item;
+typedef struct {
+    uint64_t key;
+    uint32_t place;
+} placed_item;
+FN placed_item made_placed(uint64_t key, uint32_t place)
 {
-    int64_t pair = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, half = a.width / 2;
-    if (pair >= a.rows * half)
-        return;
-    int64_t k = pair % half, i = (k & -a.apart) * 2 + (k & (a.apart - 1)), at = pair / half * a.width + i;
-    settle(&a, a.stage, i, &a.keys[at], &a.keys[at + a.apart], &a.places[at], &a.places[at + a.apart]);
+    placed_item p;
+    p.key = key;
+    p.place = place;
+    return p;
 }
+FN bool is_less_placed_item(placed_item p, placed_item q)
+{
+    return p.key < q.key || (p.key == q.key && p.place < q.place);
+}
+FN placed_item shuffled_placed_item(placed_item p, int bits)
+{
+    return made_placed(SHUFFLE_XOR(p.key, bits), SHUFFLE_XOR(p.place, bits));
+}
+FN uint32_t place_of_placed_item(placed_item p) { return p.place; }
+#else
+typedef uint32_t key_item;
+typedef uint64_t placed_item;
+FN placed_item made_placed(uint32_t key, uint32_t place) { return (uint64_t)key << 32 | place; }
+FN bool is_less_placed_item(placed_item p, placed_item q) { return p < q; }
+FN placed_item shuffled_placed_item(placed_item p, int bits) { return SHUFFLE_XOR(p, bits); }
+FN uint32_t place_of_placed_item(placed_item p) { return (uint32_t)p; }
+#endif
+FN placed_item item_placed_item(UNIT key, uint32_t place) { return made_placed(key, place); }
+FN placed_item no_placed_item(void) { return made_placed((key_item) ~(key_item)0, 0xffffffffu); }
+FN bool is_less_key_item(key_item p, key_item q) { return p < q; }
+FN key_item shuffled_key_item(key_item p, int bits) { return SHUFFLE_XOR(p, bits); }
+FN key_item item_key_item(UNIT key, uint32_t place) { return (void)place, key; }
+FN key_item no_key_item(void) { return (key_item) ~(key_item)0; }
+
+#define PLACED 0
+#define ITEMS 1
+#include "cuda/kernels/sort_warp.inc"
+#undef ITEMS
+#define ITEMS 4
+#include "cuda/kernels/sort_warp.inc"
+#undef ITEMS
+#define ITEMS 16
+#include "cuda/kernels/sort_warp.inc"
+#undef ITEMS
+#undef PLACED
+#define PLACED 1
+#define ITEMS 1
+#include "cuda/kernels/sort_warp.inc"
+#undef ITEMS
+#define ITEMS 4
+#include "cuda/kernels/sort_warp.inc"
+#undef ITEMS
+#define ITEMS 16
+#include "cuda/kernels/sort_warp.inc"
