@@ -20,6 +20,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 EMULATED = "ptx0"  # as a target: nothing is compiled, tests/emulated/cuda.c has the kernels
+MOST_TOGETHER = 1 << 20  # bytes of images that are unpacked for one of them
 # What src/cuda/unpack.c takes.
 PACKED = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 2, "dict_size": 1 << 22}]
 # One rounding: fused multiply-add only where it is written.
@@ -106,19 +107,55 @@ def wanted(target, targets, file):
     return not target.startswith("ptx") or target == first or asks
 
 
-def make(nvrtc, out, name, file, defined, target):
-    """One image in the folder, from its cache where nothing changed; returns what the list says of it."""
-    parts = [Path(nvrtc).name, name, target, *OPTIONS, *defined, *included(SRC / "cuda/kernels" / file, set())]
-    content = "\0".join(parts)
-    path = out / f"{name}-{target}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.lzma"
+def kept(path, content):
+    """The file, made of what content() gives where it is not there yet."""
     if not path.exists():
-        code = compile_image(nvrtc, name, file, defined, target)
         part = path.with_suffix(f".{os.getpid()}")
-        packed = lzma.compress(code, format=lzma.FORMAT_RAW, filters=PACKED)
-        part.write_bytes(len(code).to_bytes(8, "little") + packed)
+        part.write_bytes(content())
         part.rename(path)
-    data = path.read_bytes()
-    return name, target, path, int.from_bytes(data[:8], "little"), len(data) - 8
+    return path
+
+
+def make(nvrtc, out, name, file, defined, target):
+    """The path of one image in the folder, from its cache where nothing changed."""
+    parts = [Path(nvrtc).name, name, target, *OPTIONS, *defined, *included(SRC / "cuda/kernels" / file, set())]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    path = out / f"{name}-{target}-{digest}.image"
+    return kept(path, lambda: compile_image(nvrtc, name, file, defined, target))
+
+
+def padded(image):
+    """With a 0 behind it, which ends texts, so that the next is aligned."""
+    return image + bytes(16 - len(image) % 16)
+
+
+def pack(out, paths):
+    """The images in one stream: one that is like another before it takes little."""
+    digest = hashlib.sha256("\0".join(p.name for p in paths).encode()).hexdigest()[:16]
+
+    def content():
+        code = b"".join(padded(p.read_bytes()) for p in paths)
+        return lzma.compress(code, format=lzma.FORMAT_RAW, filters=PACKED)
+
+    return kept(out / f"{paths[0].stem.rsplit('-', 1)[0]}-{digest}.lzma", content)
+
+
+def streams(images):
+    """Neighbours of the list that are of one file and target, as far as all of a stream, which is unpacked for each of
+    them, is not long; those of the two half types in any case."""
+    runs, together = [], 0
+    for image in images:
+        (name, file, _, target), path = image
+        size = len(padded(path.read_bytes()))
+        (before, same_file, _, same_target), _ = runs[-1][-1] if runs else ((None,) * 4, None)
+        halves = before and name == before.removesuffix("f16") + "bf16"
+        if (file, target) == (same_file, same_target) and (halves or together + size <= MOST_TOGETHER):
+            runs[-1].append(image)
+            together += size
+        else:
+            runs.append([image])
+            together = size
+    return runs
 
 
 def main():
@@ -129,31 +166,37 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
     nvrtc = EMULATED if given.targets == EMULATED else given.nvrtc or find_nvrtc()
-    given.out = given.out.resolve()
-    given.out.mkdir(parents=True, exist_ok=True)
+    out = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
     targets = given.targets.split(",")
-    files = {n: file for n, file, _ in modules()}
     asked = [(n, file, d, t) for t in targets for n, file, d in modules() if wanted(t, targets, file)]
     with ProcessPoolExecutor(given.jobs) as pool:
-        images = list(pool.map(make, *zip(*[(nvrtc, given.out, *a) for a in asked])))
+        paths = list(pool.map(make, *zip(*[(nvrtc, out, *a) for a in asked])))
+        runs = streams(list(zip(asked, paths)))
+        packed = list(pool.map(pack, [out] * len(runs), [[path for _, path in run] for run in runs]))
     lines = ['#include "cuda/modules.h"', ""]
-    for i, (_, _, path, _, _) in enumerate(images):
-        lines.append(f'__asm__(".section .rodata\\n.balign 16\\nmx_image_{i}: .incbin \\"{path}\\", 8\\n.previous");')
+    for i, path in enumerate(packed):
+        lines.append(f'__asm__(".section .rodata\\n.balign 16\\nmx_image_{i}: .incbin \\"{path}\\"\\n.previous");')
         lines.append(f'extern const unsigned char mx_image_{i}[] __attribute__((visibility("hidden")));')
     lines += ["", "const struct gpu_image gpu_images[] = {"]
-    for i, (name, target, _, size, packed) in enumerate(images):
-        ptx = target.startswith("ptx")
-        number = 90 if target == EMULATED and for_one_device(files[name]) else target.removeprefix("ptx")
-        lines.append(f'    {{ "{name}", {number}, {int(ptx)}, mx_image_{i}, {packed}, {size} }},')
-    lines += ["};", f"const int gpu_n_images = {len(images)};", ""]
-    text, path = "\n".join(lines), given.out / "cuda_images.c"
+    for i, (run, path) in enumerate(zip(runs, packed)):
+        size = sum(len(padded(image.read_bytes())) for _, image in run)
+        at = 0
+        for (name, file, _, target), image in run:
+            ptx = target.startswith("ptx")
+            number = 90 if target == EMULATED and for_one_device(file) else target.removeprefix("ptx")
+            lines.append(
+                f'    {{ "{name}", {number}, {int(ptx)}, mx_image_{i}, {path.stat().st_size}, {size}, {at} }},'
+            )
+            at += len(padded(image.read_bytes()))
+    lines += ["};", f"const int gpu_n_images = {len(asked)};", ""]
+    text, path = "\n".join(lines), out / "cuda_images.c"
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
-    kept = {image[2] for image in images}
-    for old in given.out.glob("*.lzma"):
-        if old not in kept:
+    for old in [*out.glob("*.lzma"), *out.glob("*.image")]:
+        if old not in {*paths, *packed}:
             old.unlink()
-    print(f"{len(images)} images of kernels, {sum(image[4] for image in images)} bytes")
+    print(f"{len(asked)} images of kernels, {sum(p.stat().st_size for p in packed)} bytes")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def info():
             facts = mx.device_info(mx.Device(kind, i))
             yield f"{kind.name} {i}: {facts['device_name']}, {facts['architecture']}"
     if not mx.device_count(mx.gpu):
-        yield "gpu: none"
+        yield "gpu: none" if mx.cuda.libraries() else "gpu: none; built without kernels for NVIDIA GPUs"
     for name, facts in mx.cuda.libraries().items():
         if facts is None:
             yield f"{name}: not found"

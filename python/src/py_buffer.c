@@ -209,7 +209,8 @@ static int cannot_share(void)
     return -1;
 }
 
-/* No copy: the array's memory is the exporter's.  1: the layout does not allow it. */
+/* No copy: the array's memory is the exporter's, lent for good since its owner may write at any time.  1: the layout
+ * does not allow it. */
 static int share_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dtype t)
 {
     if (!PyBuffer_IsContiguous(view, 'C') || (size_t)view->buf % mlx_dtype_size(t))
@@ -218,10 +219,11 @@ static int share_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_d
     if (!own)
         return PyErr_NoMemory(), -1;
     *own = (struct borrowed){ { NULL, end_borrowed }, *view };
+    bool constant = PyBytes_Check(view->obj);
     *out = mlx_array_new_data_managed_payload(view->buf, shape, view->ndim, t, own, release_borrowed);
     if (out->ctx) {
         view->obj = NULL; /* own's now */
-        return 0;
+        return !constant && mlx_array_lend(*out) ? raise_last() : 0;
     }
     free(own);
     return raise_last();
@@ -645,7 +647,7 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     }
     if (owner && !wide_complex && (rows || size == 0) && (size_t)data % itemsize == 0) {
         *out = mlx_array_new_data_managed_payload(data, shape, d->ndim, t, owner, release_owner);
-        return out->ctx ? 0 : raise_last();
+        return out->ctx && !mlx_array_lend(*out) ? 0 : raise_last(); /* as in share_buffer */
     }
     if (owner)
         return 1;

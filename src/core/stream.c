@@ -194,19 +194,31 @@ int streams_clear(void)
 /* ---- events */
 
 LOCK(event_lock, LOCK_LEAF);
-static pthread_cond_t event_cond = PTHREAD_COND_INITIALIZER;
+/* Who waits for an event is woken with those of few others: a chain through thousands of streams has as many. */
+enum { EVENT_CONDS = 256 };
+static pthread_cond_t event_conds[EVENT_CONDS];
+static pthread_cond_t *cond_of(const struct event *e) { return &event_conds[(uintptr_t)e / sizeof *e % EVENT_CONDS]; }
 
 static unsigned forks; /* from the first process to this one */
+
+static void make_conds(void)
+{
+    for (int i = 0; i < EVENT_CONDS; i++) pthread_cond_init(&event_conds[i], NULL);
+}
 
 static void reset_in_child(void)
 {
     forks++;
-    pthread_cond_init(&event_cond, NULL);
+    make_conds();
     FOR_EACH_STREAM(s)
         if (s->on->forked)
             s->on->forked(s);
 }
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, reset_in_child); }
+__attribute__((constructor)) static void survive_fork(void)
+{
+    make_conds();
+    pthread_atfork(NULL, NULL, reset_in_child);
+}
 
 struct event *event_new(struct stream *s)
 {
@@ -234,7 +246,7 @@ void event_set(struct event *e, enum mx_error kind, const char *message)
     }
     lock_take(&event_lock);
     atomic_store_explicit(&e->done, 1, memory_order_release);
-    pthread_cond_broadcast(&event_cond);
+    pthread_cond_broadcast(cond_of(e));
     lock_give(&event_lock);
 }
 
@@ -267,7 +279,7 @@ void event_wait(struct event *e)
     if (spin(e))
         return;
     lock_take(&event_lock);
-    while (!atomic_load_explicit(&e->done, memory_order_acquire)) pthread_cond_wait(&event_cond, &event_lock.mutex);
+    while (!atomic_load_explicit(&e->done, memory_order_acquire)) pthread_cond_wait(cond_of(e), &event_lock.mutex);
     lock_give(&event_lock);
 }
 
@@ -289,7 +301,7 @@ bool event_wait_for(struct event *e, int ms)
     lock_take(&event_lock);
     int late = 0;
     while (!late && !atomic_load_explicit(&e->done, memory_order_acquire))
-        late = pthread_cond_timedwait(&event_cond, &event_lock.mutex, &end);
+        late = pthread_cond_timedwait(cond_of(e), &event_lock.mutex, &end);
     lock_give(&event_lock);
     return atomic_load_explicit(&e->done, memory_order_acquire);
 }

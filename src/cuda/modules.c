@@ -29,14 +29,13 @@ static void *load_image(int image)
 {
     const struct gpu_image *m = &gpu_images[image];
     void *module = NULL;
-    unsigned char *code = mx_malloc(m->size + 1);
+    unsigned char *code = mx_malloc(m->size);
     if (!code)
         return NULL;
     if (!unpack(code, m->size, m->packed, m->packed_size)) {
         mx_fail_as(MX_RUNTIME, "[cuda] the kernels %s of this library are damaged", m->module);
     } else {
-        code[m->size] = 0;
-        int e = cu.module_load(&module, code);
+        int e = cu.module_load(&module, code + m->at);
         if (e) {
             cuda_fail("cuda", e);
             module = NULL;

@@ -4,12 +4,13 @@
 
 #include <stddef.h>
 
-/* One module for one target, compressed (unpack.h): machine code of sm_<target>, or PTX for that and later. */
+/* One module for one target, compressed (unpack.h): machine code of sm_<target>, or PTX for that and later.  It begins
+ * `at` bytes behind the first of a stream, which may have others. */
 struct gpu_image {
     const char *module;
     int target, ptx;
     const unsigned char *packed;
-    size_t packed_size, size;
+    size_t packed_size, size, at;
 };
 extern const struct gpu_image gpu_images[];
 extern const int gpu_n_images;

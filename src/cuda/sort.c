@@ -75,7 +75,7 @@ static int run_passes(const struct run *r, const struct order *whole, uint32_t *
         c->pass = p;
         if (p) {
             c->from = whole->key[p % 2];
-            c->places = whole->place[p % 2];
+            c->places = has_places(whole) ? whole->place[p % 2] : NULL;
             c->reads = SORT_UNSIGNED;
         }
         if (p < all->passes - 1) {

@@ -535,9 +535,13 @@ static bool load_parts(struct gguf_cursor *c, bool packed, struct gguf *g)
     if (n_values > left(c) / 13 || n_tensors > left(c) / 24)
         return bad_gguf(c, 8, "the file would have %llu tensors and %llu values, it has %llu bytes",
                         (unsigned long long)n_tensors, (unsigned long long)n_values, (unsigned long long)c->s->size);
-    for (uint64_t i = 0; i < n_values; i++)
+    for (uint64_t i = 0; i < n_values; i++) {
         if (!take_value(c, g))
             return false;
+        bool often = g->n >= 1024 && !(g->n & (g->n - 1)); /* not only once a lying file has filled the memory */
+        if (often && !check_keys(c, g))
+            return false;
+    }
     return check_keys(c, g) && load_tensors(c, n_tensors, packed, g);
 }
 

@@ -4,7 +4,6 @@ In the formulas w is a parameter, g its gradient, lr the learning rate and t the
 1 for the first. Operations on arrays are element by element.
 """
 
-import contextlib
 import math
 import numbers
 import operator
@@ -81,16 +80,18 @@ class Optimizer:
         state as it was.
         """
         gradients = self._checked(gradients, parameters)
-        with _whole_or_not(self.state):
-            self.init(gradients)
-            for name, schedule in self._schedulers.items():
-                self.state[name] = self._number(name, schedule(self.step))
-            self.state["step"] = self.step + 1
-            try:
-                return tree_map(self._updated, gradients, parameters, self.state)
-            except Exception:
-                tree_map_with_path(self._check_state, gradients, self.state)  # may know better what is wrong
-                raise
+        return _whole_or_not(self.state, lambda: self._applied(gradients, parameters))
+
+    def _applied(self, gradients, parameters):
+        self.init(gradients)
+        for name, schedule in self._schedulers.items():
+            self.state[name] = self._number(name, schedule(self.step))
+        self.state["step"] = self.step + 1
+        try:
+            return tree_map(self._updated, gradients, parameters, self.state)
+        except Exception:
+            tree_map_with_path(self._check_state, gradients, self.state)  # may know better what is wrong
+            raise
 
     def _checked(self, gradients, parameters):
         """The gradients, after an error for the first that its parameter cannot have."""
@@ -243,9 +244,9 @@ def _real(value):
     return value, -_INF, _INF
 
 
-@contextlib.contextmanager
-def _whole_or_not(tree):
-    """The containers of a tree hold after an error what they held before."""
+def _whole_or_not(tree, work):
+    """What `work()` returns; after an error the containers of the tree hold what they held before. Not a context of
+    contextlib's: one that is interrupted on its way in or out is ended when the traceback is freed, much later."""
     held = []
 
     def hold(container):
@@ -257,7 +258,7 @@ def _whole_or_not(tree):
 
     hold(tree)
     try:
-        yield
+        return work()
     except BaseException:
         for container, before in held:
             container.clear()
@@ -347,14 +348,17 @@ class MultiOptimizer(Optimizer):
             optimizer.init(part)
 
     def apply_gradients(self, gradients: dict, parameters: dict):
-        updated = {}
         parts = self._split(gradients)
         for optimizer, part in zip(self.optimizers, parts):
             optimizer._checked(part, parameters)  # all, before any of them takes a step
-        with _whole_or_not(self.state):
+
+        def apply():
+            updated = {}
             for optimizer, part in zip(self.optimizers, parts):
                 updated = tree_merge(updated, optimizer.apply_gradients(part, parameters))
-        return updated
+            return updated
+
+        return _whole_or_not(self.state, apply)
 
     @property
     def state(self):
