@@ -21,8 +21,11 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 EMULATED = "ptx0"  # as a target: nothing is compiled, tests/emulated/cuda.c has the kernels
 MOST_TOGETHER = 1 << 20  # bytes of images that are unpacked for one of them
-# What src/cuda/unpack.c takes.
-PACKED = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 2, "dict_size": 1 << 22}]
+# What src/cuda/unpack.c takes: of texts, and of machine code, whose instructions have 16 bytes.
+PACKED = {
+    ptx: [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24, **form}]
+    for ptx, form in ((True, {"lc": 3, "lp": 0, "pb": 2}), (False, {"lc": 0, "lp": 4, "pb": 4}))
+}
 # One rounding: fused multiply-add only where it is written.
 OPTIONS = ["-fmad=false", "--device-int128", "-default-device", "-std=c++17"]
 
@@ -129,13 +132,13 @@ def padded(image):
     return image + bytes(16 - len(image) % 16)
 
 
-def pack(out, paths):
+def pack(out, target, paths):
     """The images in one stream: one that is like another before it takes little."""
     digest = hashlib.sha256("\0".join(p.name for p in paths).encode()).hexdigest()[:16]
 
     def content():
         code = b"".join(padded(p.read_bytes()) for p in paths)
-        return lzma.compress(code, format=lzma.FORMAT_RAW, filters=PACKED)
+        return lzma.compress(code, format=lzma.FORMAT_RAW, filters=PACKED[target.startswith("ptx")])
 
     return kept(out / f"{paths[0].stem.rsplit('-', 1)[0]}-{digest}.lzma", content)
 
@@ -164,16 +167,22 @@ def main():
     parser.add_argument("--targets", required=True)
     parser.add_argument("--nvrtc")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--only", default="", help="what the names of modules begin with")
     given = parser.parse_args()
     nvrtc = EMULATED if given.targets == EMULATED else given.nvrtc or find_nvrtc()
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     targets = given.targets.split(",")
-    asked = [(n, file, d, t) for t in targets for n, file, d in modules() if wanted(t, targets, file)]
+    asked = [
+        (n, file, d, t)
+        for t in targets
+        for n, file, d in modules()
+        if n.startswith(given.only) and wanted(t, targets, file)
+    ]
     with ProcessPoolExecutor(given.jobs) as pool:
         paths = list(pool.map(make, *zip(*[(nvrtc, out, *a) for a in asked])))
         runs = streams(list(zip(asked, paths)))
-        packed = list(pool.map(pack, [out] * len(runs), [[path for _, path in run] for run in runs]))
+        packed = list(pool.map(pack, [out] * len(runs), [r[0][0][3] for r in runs], [[p for _, p in r] for r in runs]))
     lines = ['#include "cuda/modules.h"', ""]
     for i, path in enumerate(packed):
         lines.append(f'__asm__(".section .rodata\\n.balign 16\\nmx_image_{i}: .incbin \\"{path}\\"\\n.previous");')

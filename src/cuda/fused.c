@@ -13,6 +13,7 @@
 #include "cuda/gpu.h"
 
 enum { VALUES = FUSE_MOST };
+_Static_assert(FUSED_OPS <= 256, "a step has a byte for what it does");
 
 /* The class of a type's values; negative: of none. */
 static int class_of(enum dtype t)

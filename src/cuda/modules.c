@@ -32,7 +32,7 @@ static void *load_image(int image)
     unsigned char *code = mx_malloc(m->size);
     if (!code)
         return NULL;
-    if (!unpack(code, m->size, m->packed, m->packed_size)) {
+    if (!unpack(m->ptx ? UNPACK_TEXT : UNPACK_CODE, code, m->size, m->packed, m->packed_size)) {
         mx_fail_as(MX_RUNTIME, "[cuda] the kernels %s of this library are damaged", m->module);
     } else {
         int e = cu.module_load(&module, code + m->at);

@@ -8,7 +8,7 @@
 
 typedef uint16_t odds; /* of a 0, out of 2048 */
 
-enum { LC = 3, PB = 2, STATES = 12, AT = 1 << PB, LENGTHS = 4, SLOTS = 64, FAR_SLOT = 14, ALIGN = 4 };
+enum { STATES = 12, AT = 16, LITERALS = 16, LENGTHS = 4, SLOTS = 64, FAR_SLOT = 14, ALIGN = 4 };
 
 struct lengths {
     odds beyond_low, beyond_middle, low[AT][8], middle[AT][8], high[256];
@@ -18,10 +18,11 @@ struct unpacker {
     uint32_t range, code;
     const unsigned char *in, *end;
     bool damaged;
+    bool of_code; /* enum unpack_form */
     /* The odds, all of one type. */
     struct all_odds {
         odds is_match[STATES][AT], is_again[STATES], is_other[STATES], is_long[STATES][AT], is_later[STATES],
-            is_last[STATES], slot[LENGTHS][SLOTS], near[128], align[1 << ALIGN], literal[1 << LC][0x300];
+            is_last[STATES], slot[LENGTHS][SLOTS], near[128], align[1 << ALIGN], literal[LITERALS][0x300];
         struct lengths match, again;
     } odds;
 };
@@ -109,9 +110,9 @@ static uint32_t distance_of(struct unpacker *u, uint32_t length)
 }
 
 /* After a match, the byte that would have gone on with it leads the way as long as it is right. */
-static unsigned char literal_of(struct unpacker *u, unsigned before, bool after_match, unsigned instead)
+static unsigned char literal_of(struct unpacker *u, size_t i, unsigned before, bool after_match, unsigned instead)
 {
-    odds *p = u->odds.literal[before >> (8 - LC)];
+    odds *p = u->odds.literal[u->of_code ? i % LITERALS : before >> 5];
     uint32_t m = 1;
     while (after_match && m < 0x100) {
         uint32_t expected = instead >> 7 & 1, b = one_bit(u, p + ((1 + expected) << 8) + m);
@@ -137,12 +138,12 @@ static bool unpack_all(struct unpacker *u, unsigned char *to, size_t n)
     uint32_t last[4] = { 0 };
     unsigned state = 0; /* below 7: after a literal; it knows what came before that, too */
     for (size_t i = 0; i < n && !u->damaged;) {
-        unsigned at = i % AT, after_match = state >= 7;
+        unsigned at = i % (u->of_code ? AT : 4), after_match = state >= 7;
         uint32_t length = 1;
         if (!one_bit(u, &u->odds.is_match[state][at])) {
             if (after_match && last[0] >= i)
                 return false;
-            to[i] = literal_of(u, i ? to[i - 1] : 0, after_match, after_match ? to[i - last[0] - 1] : 0);
+            to[i] = literal_of(u, i, i ? to[i - 1] : 0, after_match, after_match ? to[i - last[0] - 1] : 0);
             i++;
             state = state < 4 ? 0 : state < 10 ? state - 3 : state - 6;
             continue;
@@ -169,9 +170,11 @@ static bool unpack_all(struct unpacker *u, unsigned char *to, size_t n)
     return !u->damaged;
 }
 
-bool unpack(unsigned char *to, size_t n, const unsigned char *packed, size_t packed_size)
+bool unpack(enum unpack_form form, unsigned char *to, size_t n, const unsigned char *packed, size_t packed_size)
 {
-    struct unpacker u = { .range = UINT32_MAX, .in = packed, .end = packed + packed_size };
+    struct unpacker u = {
+        .range = UINT32_MAX, .in = packed, .end = packed + packed_size, .of_code = form == UNPACK_CODE
+    };
     odds *all = (odds *)&u.odds;
     if (packed_size < 5)
         return false;

@@ -212,9 +212,10 @@ int read_header(struct cursor *c, struct mlxfn_header *h)
     if (get_text(c, "the version", &h->version, &h->version_length) || get_i32(c, "the number of traces", &h->count) ||
         get_bool(c, "shapeless", &h->shapeless))
         return 1;
-    if (h->version_length == 0 || h->count < 0) /* what a file that was never written has, say */
-        return bad_file(c, 0, "%s", h->count < 0 ? "a negative number of traces" : "no version");
+    if (h->version_length == 0) /* what a file has whose bytes were never written, say */
+        return bad_file(c, 0, "no version");
     h->number = version_number(h->version, h->version_length);
+    h->count = h->count < 0 ? 0 : h->count;
     return h->number >= 32001 ? get_text(c, "the metadata", &h->metadata, &h->metadata_length) : 0;
 }
 

@@ -270,6 +270,8 @@ def test_bad_files(load, tmp_path):
             load(good[:n])
     with pytest.raises(RuntimeError, match="byte 0"):
         load(u64(1 << 62) + good[8:])
+    with pytest.raises(RuntimeError, match="byte 0.*no version"):
+        load(bytes(4096))
     t = Trace(ramp(2, 3))
     with pytest.raises(ValueError, match="operand 1"):
         load(header() + t.bytes(t.primitive("Add", [1, 77], b"", [(2, 3)])))

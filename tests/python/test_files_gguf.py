@@ -206,6 +206,7 @@ BAD = {
     "alignment": (gguf(values=[value("general.alignment", 4, struct.pack("<I", 33))]), "a power of two"),
     "alignment 0": (gguf(values=[value("general.alignment", 4, struct.pack("<I", 0))]), "a power of two"),
     "alignment type": (gguf(values=[value("general.alignment", 8, text("32"))]), "of type uint32"),
+    "many keys": (gguf(values=[value("", 0, b"\0")] * 5000), "the key '' comes twice"),
     "names": (gguf([tensor("a"), tensor("a", offset=32)]), "the name 'a' comes twice"),
     "names of parts": (
         gguf([tensor("a.scales"), tensor("a.weight", (32,), 8, 32)], data=b"\0" * 96),

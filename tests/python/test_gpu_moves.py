@@ -133,3 +133,18 @@ def test_astype(dtype, to):
     same(lambda x: x[:900].reshape(30, 30).T.astype(to), x)
     same(lambda x: mx.broadcast_to(x[3], (70,)).astype(to), x)
     same(lambda x: x[:0].astype(to), x)
+
+
+@pytest.mark.parametrize("size", [4, 300_000])
+@pytest.mark.parametrize("share", [mx.asarray, mx.from_dlpack], ids=lambda f: f.__name__)
+def test_what_owners_of_shared_memory_write_arrives(share, size):
+    n = np.ones(size, np.float32)
+    x = share(n, copy=False)
+    f = mx.compile(lambda y: x + y)
+    for value in 2, 8, -1:
+        n[:] = value
+        for y in (x + 1, f(mx.array(1.0)), x.reshape(2, -1).T + 1):
+            assert y.min().item() == y.max().item() == value + 1
+    n[:] = 9
+    x[0] = 1
+    assert x[:4].tolist() == [1, 9, 9, 9] and n[0] == 9

@@ -1,5 +1,8 @@
 """Optimizers given what is not a gradient, a parameter or a state of theirs; and what only looks like that."""
 
+import gc
+import sys
+
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
@@ -308,3 +311,35 @@ def test_a_complex_learning_rate(make, rate):
 def test_hyper_parameters_that_are_no_real_numbers(make, name, value):
     with pytest.raises(mx.ConversionError, match=rf"\[{make.__name__}\] expected a number for {name}, got"):
         make(0.1, **{name: value})
+
+
+@pytest.mark.parametrize("where", ["enters", "leaves"])
+def test_an_exception_that_is_kept_changes_nothing_later(where):
+    """A handler of a signal may raise anywhere, also on the way into what takes a failed step back, or out of it."""
+
+    class Stop(BaseException):
+        pass
+
+    def stop(frame, event, argument):
+        name = frame.f_code.co_name
+        if (event, name) in {("call", "_applied"), ("call", "__enter__")} and where == "enters":
+            raise Stop
+        if (event, name) in {("return", "_applied"), ("call", "__exit__")} and where == "leaves":
+            raise Stop
+
+    optimizer, w = optim.Adam(0.1), {"w": mx.array([1.0])}
+    w = optimizer.apply_gradients({"w": mx.array([1.0])}, w)
+    sys.setprofile(stop)
+    try:
+        optimizer.apply_gradients({"w": mx.array([1.0])}, w)
+        raise AssertionError("nothing stopped it")
+    except Stop as e:
+        kept = e
+    finally:
+        sys.setprofile(None)
+    assert optimizer.step.item() == 1
+    for _ in range(3):
+        w = optimizer.apply_gradients({"w": mx.array([1.0])}, w)
+    del kept
+    gc.collect()
+    assert optimizer.step.item() == 4

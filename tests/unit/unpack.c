@@ -36,6 +36,14 @@ static const char hex[] =
     "b37f9c82f73a558bc09c72826e5d8c6c590eed91b0c9a0d4f4573a27820b79f00a4f939630439b6002560e814e0711cdc49ed96ed5d4"
     "a0e793aefc416f078cd78f4f739cf2669e05e904965250f8a9dc5fcbf858654a1bfc81951b601c3fffa534c2e8";
 
+/* The same of what looks like instructions of 16 bytes. */
+enum { INSTRUCTIONS = 60, CODE_PACKED = 174 };
+static const char code_hex[] =
+    "0000680edfd8429dfa0bd1b751dabcb329f2ec6d54b7238a8d7ea8c73bfd1135fc5da764064d9b2d8e505915b4ab9f5e2210ab3897fb"
+    "f2d35dc8325459d96e8017cff824667e984f44440b45a079c6698deb6cfc1849478a02320bb290830604aa3377412725149460247bbe"
+    "758a703378d2b42ec089b06408e0f0085fd007f2d20400c06101d17798074627335f5883092e42908c837625e79e862d6b93f4f8ecd2"
+    "dd6fffc55b838cfff9d66000";
+
 static unsigned char text[N], packed[PACKED], got[N];
 
 static uint32_t next_number(void)
@@ -43,6 +51,12 @@ static uint32_t next_number(void)
     static uint32_t x = 12345;
     x = x * 1103515245u + 12345;
     return x >> 16;
+}
+
+static void from_hex(unsigned char *to, const char *digits, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (unsigned char)strtoul((char[]){ digits[2 * i], digits[2 * i + 1], 0 }, NULL, 16);
 }
 
 static int make_text(void **unused)
@@ -59,17 +73,45 @@ static int make_text(void **unused)
         for (size_t length = 1 + next_number() % (kind == 3 ? 1200 : 20); length > 0 && n < N; length--, n++)
             text[n] = text[n - back];
     }
-    for (size_t i = 0; i < PACKED; i++)
-        packed[i] = (unsigned char)strtoul((char[]){ hex[2 * i], hex[2 * i + 1], 0 }, NULL, 16);
+    from_hex(packed, hex, PACKED);
     return 0;
 }
 
 static void all_of_it(void **unused)
 {
     (void)unused;
-    assert_true(unpack(got, N, packed, PACKED));
+    assert_true(unpack(UNPACK_TEXT, got, N, packed, PACKED));
     assert_memory_equal(got, text, N);
-    assert_true(unpack(got, 0, packed, PACKED));
+    assert_true(unpack(UNPACK_TEXT, got, 0, packed, PACKED));
+}
+
+static void code(void **unused)
+{
+    (void)unused;
+    unsigned char small[CODE_PACKED], out[16 * INSTRUCTIONS], want[16 * INSTRUCTIONS];
+    for (unsigned i = 0; i < INSTRUCTIONS; i++) {
+        const unsigned char like[16] = { (unsigned char)(7 * i),
+                                         (unsigned char)(i >> 3),
+                                         0,
+                                         0x42,
+                                         i * i & 7,
+                                         0,
+                                         0,
+                                         0,
+                                         (i & 3) * 5,
+                                         0x10,
+                                         0,
+                                         0x7f,
+                                         i & 1,
+                                         0,
+                                         0xe2,
+                                         0x0f };
+        memcpy(want + 16 * i, like, 16);
+    }
+    from_hex(small, code_hex, CODE_PACKED);
+    assert_true(unpack(UNPACK_CODE, out, sizeof out, small, CODE_PACKED));
+    assert_memory_equal(out, want, sizeof out);
+    assert_false(unpack(UNPACK_CODE, out, sizeof out, small, CODE_PACKED / 2));
 }
 
 /* Cut off, it is refused; with any bit wrong, it stays within its bounds. */
@@ -79,13 +121,13 @@ static void damaged(void **unused)
     for (size_t n = 0; n < PACKED - 16; n++) {
         unsigned char *cut = malloc(n + 1);
         memcpy(cut, packed, n);
-        assert_false(unpack(got, N, cut, n));
+        assert_false(unpack(UNPACK_TEXT, got, N, cut, n));
         free(cut);
     }
     for (int i = 0; i < 8 * PACKED; i += 3) {
         unsigned char *out = malloc(4000);
         packed[i / 8] ^= (unsigned char)(1 << i % 8);
-        unpack(out, 4000, packed, PACKED);
+        unpack(UNPACK_TEXT, out, 4000, packed, PACKED);
         packed[i / 8] ^= (unsigned char)(1 << i % 8);
         free(out);
     }
@@ -93,6 +135,7 @@ static void damaged(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_of_it), cmocka_unit_test(damaged) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_of_it), cmocka_unit_test(code),
+                                        cmocka_unit_test(damaged) };
     return cmocka_run_group_tests(tests, make_text, NULL);
 }

@@ -34,7 +34,7 @@ enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
     X(subtract)           \
     X(multiply)
 
-/* What steps do, numbered without gaps so that a kernel finds each quickly: first what has one operand beside single
+/* What steps do, numbered nearly without gaps so that a kernel finds each quickly: first what has one operand beside single
  * values, then what has more; rows of ops.def by the class of their operands. */
 enum fused_op {
 #define X(name) FUSED_##name##_ONE,
@@ -43,6 +43,7 @@ enum fused_op {
 #define X(name) FUSED_##name##_BF16, FUSED_##name##_F16, FUSED_##name##_BF16_ONE, FUSED_##name##_F16_ONE,
         FUSED_ON_PAIRS(X)
 #undef X
+            FUSED_BEFORE_UNARY,
 #define KIND f
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
 #include "ops/ops.def"
@@ -55,7 +56,7 @@ enum fused_op {
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
 #include "ops/ops.def"
 #undef KIND
-            FUSED_COPY,
+    FUSED_COPY,
     FUSED_I_OF_F,
     FUSED_U_OF_F,
     FUSED_B_OF_F,
@@ -66,6 +67,7 @@ enum fused_op {
     FUSED_ODD_OF_I, /* to be rounded to a half type as if it were not between (shared/scalar_cast.h) */
     FUSED_ODD_OF_U,
     FUSED_READ, /* an operand is on its way to a slot */
+    FUSED_BEFORE_BINARY,
 #define KIND f
 #define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
 #include "ops/ops.def"
@@ -81,8 +83,8 @@ enum fused_op {
     FUSED_SELECT,
     FUSED_OPS,
     /* The first with one operand, and the first with more that are not single values. */
-    FUSED_UNARY = FUSED_abs_F,
-    FUSED_BINARY = FUSED_add_F,
+    FUSED_UNARY = FUSED_BEFORE_UNARY + 1,
+    FUSED_BINARY = FUSED_BEFORE_BINARY + 1,
 };
 
 enum {
