@@ -201,7 +201,7 @@ cplx c_maximum(cplx a, cplx b) { return c_compare(a, b) > 0 ? a : b; }
 cplx c_minimum(cplx a, cplx b) { return c_compare(a, b) < 0 ? a : b; }
 cplx c_logaddexp(cplx a, cplx b)
 {
-    cplx hi = creall(a) > creall(b) ? a : b, lo = creall(a) > creall(b) ? b : a;
+    cplx hi = c_compare(a, b) > 0 ? a : b, lo = c_compare(a, b) > 0 ? b : a;
     return hi + c_log1p(cexpl(lo - hi));
 }
 cplx c_equal(cplx a, cplx b) { return a == b; }
