@@ -50,7 +50,14 @@ def build(tree):
         "-DCMAKE_C_FLAGS_DEBUG=-O1",
     ]
     subprocess.run(configure, check=True, capture_output=True)
-    return subprocess.run(["cmake", "--build", tree / "build", "-j2"], capture_output=True, text=True)
+    return build_again(tree)
+
+
+def build_again(tree):
+    """What is looked at: the rest of the tests has no part in it, and takes as long."""
+    targets = ["core", "mlx", "property_elementwise", "kernels_emulated_elementwise"]
+    command = ["cmake", "--build", tree / "build", "-j2", "--target", *targets]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +108,6 @@ def test_leaving_one_place_out_does_not_build(tree):
         if text not in whole:
             pytest.skip("the operation is not in the tree")
         path.write_text(whole.replace(text, ""))
-        built = subprocess.run(["cmake", "--build", tree / "build", "-j2"], capture_output=True, text=True)
+        built = build_again(tree)
         path.write_text(whole)
         assert built.returncode != 0 and "softsign" in built.stdout, file

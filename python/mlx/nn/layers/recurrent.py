@@ -155,8 +155,10 @@ class LSTM(Module):
         _check(self, x, self.Wx.shape[1], hidden=hidden, cell=cell)
         states, cells = [], []
         for gates in mx.unstack(_times(x, self.Wx, self.bias), axis=-2):
-            if hidden is not None:
+            if hidden is not None and hidden.shape[:-1] == gates.shape[:-1]:
                 gates = mx.addmm(gates, hidden, self.Wh.T)
+            elif hidden is not None:  # one state for all
+                gates = gates + hidden @ self.Wh.T
             i, f, g, o = mx.split(gates, 4, axis=-1)
             written = mx.sigmoid(i) * mx.tanh(g)
             cell = written if cell is None else mx.sigmoid(f) * cell + written
