@@ -127,18 +127,19 @@ def make(nvrtc, out, name, file, defined, target):
     return kept(path, lambda: compile_image(nvrtc, name, file, defined, target))
 
 
-def padded(image):
-    """With a 0 behind it, which ends texts, so that the next is aligned."""
-    return image + bytes(16 - len(image) % 16)
+def room(path):
+    """Bytes of an image with a 0 behind it, which ends texts, so that the next is aligned."""
+    return (path.stat().st_size // 16 + 1) * 16
 
 
 def pack(out, target, paths):
     """The images in one stream: one that is like another before it takes little."""
-    digest = hashlib.sha256("\0".join(p.name for p in paths).encode()).hexdigest()[:16]
+    filters = PACKED[target.startswith("ptx")]
+    digest = hashlib.sha256("\0".join([str(filters), *(p.name for p in paths)]).encode()).hexdigest()[:16]
 
     def content():
-        code = b"".join(padded(p.read_bytes()) for p in paths)
-        return lzma.compress(code, format=lzma.FORMAT_RAW, filters=PACKED[target.startswith("ptx")])
+        code = b"".join(p.read_bytes().ljust(room(p), b"\0") for p in paths)
+        return lzma.compress(code, format=lzma.FORMAT_RAW, filters=filters)
 
     return kept(out / f"{paths[0].stem.rsplit('-', 1)[0]}-{digest}.lzma", content)
 
@@ -149,7 +150,7 @@ def streams(images):
     runs, together = [], 0
     for image in images:
         (name, file, _, target), path = image
-        size = len(padded(path.read_bytes()))
+        size = room(path)
         (before, same_file, _, same_target), _ = runs[-1][-1] if runs else ((None,) * 4, None)
         halves = before and name == before.removesuffix("f16") + "bf16"
         if (file, target) == (same_file, same_target) and (halves or together + size <= MOST_TOGETHER):
@@ -189,7 +190,7 @@ def main():
         lines.append(f'extern const unsigned char mx_image_{i}[] __attribute__((visibility("hidden")));')
     lines += ["", "const struct gpu_image gpu_images[] = {"]
     for i, (run, path) in enumerate(zip(runs, packed)):
-        size = sum(len(padded(image.read_bytes())) for _, image in run)
+        size = sum(room(image) for _, image in run)
         at = 0
         for (name, file, _, target), image in run:
             ptx = target.startswith("ptx")
@@ -197,7 +198,7 @@ def main():
             lines.append(
                 f'    {{ "{name}", {number}, {int(ptx)}, mx_image_{i}, {path.stat().st_size}, {size}, {at} }},'
             )
-            at += len(padded(image.read_bytes()))
+            at += room(image)
     lines += ["};", f"const int gpu_n_images = {len(asked)};", ""]
     text, path = "\n".join(lines), out / "cuda_images.c"
     if not path.exists() or path.read_text() != text:

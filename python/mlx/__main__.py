@@ -13,14 +13,15 @@ def info():
     """Lines about the release, its devices, and the libraries it looked for."""
     import mlx.core as mx
 
+    libraries = mx.cuda.libraries()
     yield f"mlx {mx._release}"
     for kind in (mx.cpu, mx.gpu):
         for i in range(mx.device_count(kind)):
             facts = mx.device_info(mx.Device(kind, i))
             yield f"{kind.name} {i}: {facts['device_name']}, {facts['architecture']}"
     if not mx.device_count(mx.gpu):
-        yield "gpu: none" if mx.cuda.libraries() else "gpu: none; built without kernels for NVIDIA GPUs"
-    for name, facts in mx.cuda.libraries().items():
+        yield "gpu: none" if libraries else "gpu: none; built without kernels for NVIDIA GPUs"
+    for name, facts in libraries.items():
         if facts is None:
             yield f"{name}: not found"
         else:

@@ -9,6 +9,7 @@ PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
     } comparisons[] = {
         { mlx_equal, false, false },     { mlx_not_equal, true, true }, { mlx_less, true, false },
         { mlx_less_equal, true, false }, { mlx_greater, false, true },  { mlx_greater_equal, false, true },
+        { mlx_logical_or, true, true },
     };
     PyObject *error = error_take(), *a = is_array(l) ? l : r, *result = NULL;
     mlx_array res = { NULL };
@@ -20,8 +21,6 @@ PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
         }
     if (side && op == mlx_logical_and) /* with what is not 0 */
         result = array_result(mlx_logical_and(&res, handle_of(a), handle_of(a), s), res);
-    if (side && op == mlx_logical_or)
-        result = array_result(mlx_equal(&res, handle_of(a), handle_of(a), s), res);
     if (result)
         Py_XDECREF(error);
     else

@@ -1,15 +1,9 @@
 /* begin.c: see begin.h. */
 #include "cuda/begin.h"
 
-bool gpu_begins(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n); }
+#include "plan/layout.h"
 
-static bool is_one_number(mx x)
-{
-    for (int d = 0; d < x->ndim; d++)
-        if (x->shape[d] != 1 && x->strides[d] != 0)
-            return false;
-    return true;
-}
+bool gpu_begins(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n); }
 
 bool chain_goes_on(struct chain *c, int op, enum dtype to, mx *other)
 {
@@ -29,8 +23,7 @@ bool chain_goes_on(struct chain *c, int op, enum dtype to, mx *other)
     if ((int)n->op->id != op || e->one->dtype != to || n->nin != 1 + !!other)
         return false;
     if (other) {
-        if (e->from[!operand] != OUTSIDE || !is_one_number(n->in[!operand]) ||
-            (operand && op != OP_multiply && op != OP_add && op != OP_maximum))
+        if (e->from[!operand] != OUTSIDE || !is_one_value(n->in[!operand]) || (operand && !(n->op->traits & COMMUTES)))
             return false;
         *other = n->in[!operand];
     }

@@ -11,6 +11,7 @@
 #include "core/shape.h"
 #include "cuda/begin.h"
 #include "cuda/gpu.h"
+#include "plan/layout.h"
 
 enum { VALUES = FUSE_MOST };
 _Static_assert(FUSED_OPS <= 256, "a step has a byte for what it does");
@@ -139,8 +140,7 @@ static int kernel_operand(struct fused_maker *k, mx x)
             return i;
     if (k->n_x == FUSED_OPERANDS || class_of((enum dtype)x->dtype) < 0)
         return -1;
-    bool one = true;
-    for (int d = 0; d < x->ndim; d++) one &= x->shape[d] == 1 || x->strides[d] == 0;
+    bool one = is_one_value(x);
     struct fused_operand *o = &k->a->x[k->n_x];
     o->x = gpu_pointer(k->r, x);
     o->type = x->dtype;
@@ -445,7 +445,7 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
                 a.y[a.step[k.step[i]].out] = gpu_pointer(&r, m[i]->one);
         }
     int64_t each = FUSED_THREADS * (k.few ? FUSED_FEW : FUSED_EACH);
-    size_t unit = (size_t)FUSED_THREADS * (k.few ? 8 : 16);
+    size_t slot = (size_t)FUSED_THREADS * (k.few ? FUSED_FEW_SLOT_BYTES : FUSED_SLOT_BYTES);
     return failed || gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS,
-                                       FUSED_BEFORE + (size_t)k.units * unit, (void *[]){ &a });
+                                       FUSED_BEFORE + (size_t)k.units / 2 * slot, (void *[]){ &a });
 }

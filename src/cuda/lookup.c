@@ -284,13 +284,6 @@ static void plan(struct scatter *s, mx far)
         lookup_axis(&s->p, far, s->arrays.updates, s->arrays.index[0], s->axis);
 }
 
-static int order_launch(const struct run *r, struct gpu_found *found, const char *name, int64_t blocks, int threads,
-                        void *args)
-{
-    void *f = gpu_find(gpu_of(r), found, "order", name, DT_COUNT);
-    return !f || gpu_launch(r->stream, r->node->op->name, f, blocks, threads, (void *[]){ args });
-}
-
 /* The lowest bits that are 0 in every place that a slice begins at. */
 static int free_bits(const struct lookup_plan *p)
 {
@@ -304,8 +297,11 @@ static int free_bits(const struct lookup_plan *p)
 static int look_at_keys(const struct run *r, struct keys_call *c, enum gpu_note when)
 {
     static struct gpu_found found;
-    return gpu_noting(r, &c->lookup.noting, when) ||
-           order_launch(r, &found, "keys", ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, c);
+    if (gpu_noting(r, &c->lookup.noting, when))
+        return 1;
+    void *f = gpu_find(gpu_of(r), &found, "order", "keys", DT_COUNT);
+    return !f ||
+           gpu_launch(r->stream, r->node->op->name, f, ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, (void *[]){ c });
 }
 
 static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum gpu_note when)

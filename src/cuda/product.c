@@ -388,7 +388,7 @@ static enum blas_outcome multiply_with_relu(const struct run *r, mx y)
     if (gpu_out_new(&into, 0))
         return BLAS_FAILED;
     product_plan_of(&p, r->nin, r->x);
-    enum blas_outcome o = y->size ? gpu_blas_product(&into, &p, r->x, &terms) : BLAS_DECLINED;
+    enum blas_outcome o = gpu_blas_product(&into, &p, r->x, &terms);
     if (o == BLAS_DECLINED) {
         buffer_release(y->buf);
         y->buf = NULL;

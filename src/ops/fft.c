@@ -165,26 +165,16 @@ mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes
 /* An axis that is named twice is shifted twice. */
 mx mx_fftshift(mx x, const int *axes, int n, bool back)
 {
-    const char *name = back ? "ifftshift" : "fftshift";
-    int axis[MX_MAX_NDIM], shift[MX_MAX_NDIM], by[MX_MAX_NDIM] = { 0 }, n_axes = 0;
-    bool named[MX_MAX_NDIM] = { false };
     if (is_nil(x))
         return x;
     for (int i = 0; i < (axes ? n : x->ndim); i++) {
-        int d = axes ? axis_of(name, axes[i], x->ndim) : i;
+        int d = axes ? axis_of(back ? "ifftshift" : "fftshift", axes[i], x->ndim) : i;
         if (d < 0)
             return MX_NIL;
-        x = mx_size_checked(x, d);
-        int size = x->shape[d], half = back ? size - size / 2 : size / 2;
-        by[d] = size ? (int)(((int64_t)by[d] + half) % size) : 0;
-        named[d] = true;
+        int by = back ? -(x->shape[d] / 2) : x->shape[d] / 2;
+        x = mx_roll(x, &by, 1, &d, 1);
     }
-    for (int d = 0; d < x->ndim; d++)
-        if (named[d]) {
-            shift[n_axes] = by[d];
-            axis[n_axes++] = d;
-        }
-    return n_axes ? mx_roll(x, shift, n_axes, axis, n_axes) : x;
+    return x;
 }
 
 mx mx_fftfreq(int n, double d, bool half, enum dtype t)

@@ -3,12 +3,19 @@
 
 #include <string.h>
 
+bool is_one_value(mx x)
+{
+    for (int d = 0; d < x->ndim; d++)
+        if (x->shape[d] != 1 && x->strides[d] != 0)
+            return false;
+    return true;
+}
+
 /* Is every operand one value (0) or row-major (1)?  Fills `step` with which. */
 static bool is_plain(struct walk *w, int n, const mx x[])
 {
     for (int o = 0; o < n; o++) {
-        bool one = true;
-        for (int d = 0; d < x[o]->ndim; d++) one &= x[o]->shape[d] == 1 || x[o]->strides[d] == 0;
+        bool one = is_one_value(x[o]);
         if (!one && !x[o]->row)
             return false;
         w->step[o] = !one;

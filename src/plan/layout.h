@@ -9,4 +9,7 @@
  * WALK_DIMS dimensions are left when those that lie as one are one. */
 bool layout_walk(struct walk *w, mx y, int n, const mx x[]);
 
+/* Are all elements one in memory? */
+bool is_one_value(mx x);
+
 #endif

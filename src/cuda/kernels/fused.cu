@@ -15,17 +15,16 @@
 
 /* HELD: elements of a thread. */
 #ifdef FEW
-enum { HELD = FUSED_FEW, SLOT_UNITS = 1 };
+enum { HELD = FUSED_FEW, SLOT = FUSED_FEW_SLOT_BYTES * FUSED_THREADS };
 #define FUSED_KERNEL cu_fused_few
 #else
-enum { HELD = FUSED_EACH, SLOT_UNITS = 2 };
+enum { HELD = FUSED_EACH, SLOT = FUSED_SLOT_BYTES * FUSED_THREADS };
 #define FUSED_KERNEL cu_fused
 #endif
 
 enum {
     QUADS = HELD / FUSED_LANES,
     UNIT = 16 * FUSED_THREADS, /* bytes from a thread's unit to the next */
-    SLOT = SLOT_UNITS * UNIT,
 };
 
 /* How far the first element of quad q is behind the first of the thread. */

@@ -101,6 +101,8 @@ enum {
      * is, as words.  A slot's name is half the number of its first unit, and how it is kept.  Where threads have few
      * elements units have half as many bytes, of which not all are used. */
     FUSED_UNITS = 48,
+    FUSED_SLOT_BYTES = 32, /* of a thread, for two units */
+    FUSED_FEW_SLOT_BYTES = 16,
     FUSED_BEFORE = 128, /* bytes before them, of single values */
     FUSED_SLOT = 31,
     FUSED_KEPT_BF16 = 32,
