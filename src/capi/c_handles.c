@@ -21,6 +21,7 @@
 #include "capi/capi.h"
 #include "core/buffer.h"
 #include "core/lock.h"
+#include "core/settings.h"
 
 struct handle_scope;
 struct handle_note {
@@ -423,16 +424,11 @@ int mlx_handles_report(mlx_string *str)
     return capi_publish_text(str, text);
 }
 
-__attribute__((constructor)) static void begin(void)
-{
-    const char *on = getenv("MLX_HANDLES");
-    watching = on && *on && strcmp(on, "0");
-}
+__attribute__((constructor)) static void begin(void) { watching = setting_given("MLX_HANDLES"); }
 
 __attribute__((destructor)) static void end(void)
 {
-    const char *on = getenv("MLX_HANDLES");
     size_t left = 0;
-    if (on && *on && strcmp(on, "0") && !mlx_handles_count(&left, NULL) && left)
+    if (setting_given("MLX_HANDLES") && !mlx_handles_count(&left, NULL) && left)
         print_report(stderr);
 }

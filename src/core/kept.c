@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/memory.h"
+#include "core/settings.h"
 
 /* FNV-1a */
 static uint64_t hash_bytes(const void *data, size_t n, uint64_t h)
@@ -29,10 +30,8 @@ static const uint64_t fnv_start = 0xcbf29ce484222325u, another_start = 0x9ae16a3
 static size_t most_kept(void)
 {
     enum { MEGABYTES = 256 };
-    const char *asked = secure_getenv("MLX_KERNEL_CACHE");
-    char *end = NULL;
-    unsigned long n = asked ? strtoul(asked, &end, 10) : MEGABYTES;
-    return (asked && (end == asked || *end || n > SIZE_MAX >> 20) ? MEGABYTES : n) << 20;
+    bool asked = secure_getenv("MLX_KERNEL_CACHE");
+    return (size_t)(asked ? setting_number("MLX_KERNEL_CACHE", 0, SIZE_MAX >> 20, MEGABYTES) : MEGABYTES) << 20;
 }
 
 static bool is_private(const char *folder)

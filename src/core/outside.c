@@ -3,8 +3,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "core/settings.h"
 
 enum { UNKNOWN = -1 };
 enum stage { NONE_YET, BUSY, KEPT, TOLD };
@@ -19,11 +19,8 @@ bool outside_fails(void)
     int now = atomic_load_explicit(&fails, memory_order_relaxed);
     if (now != UNKNOWN)
         return now;
-    const char *asked = getenv("MLX_INDEX");
-    bool error = asked && !strcmp(asked, "error");
-    if (asked && *asked && !error && strcmp(asked, "warn"))
-        fprintf(stderr, "[MLX_INDEX] expected error or warn, got %s; it is ignored\n", asked);
-    atomic_compare_exchange_strong(&fails, &now, error);
+    static const char *const words[] = { "error", "warn", NULL };
+    atomic_compare_exchange_strong(&fails, &now, !setting_word("MLX_INDEX", words, 1));
     return atomic_load(&fails);
 }
 

@@ -23,6 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/settings.h"
+
 enum {
     MAX_THREADS = 256,
     SPINS = 2000,      /* turns before a thread sleeps: some tens of microseconds */
@@ -234,9 +236,7 @@ int pool_threads(void)
     int n = atomic_load_explicit(&wanted, memory_order_relaxed);
     if (n)
         return n;
-    const char *s = getenv("MLX_NUM_THREADS");
-    n = s ? atoi(s) : 0;
-    pool_set_threads(n > 0 ? n : processors());
+    pool_set_threads((int)setting_number("MLX_NUM_THREADS", 1, MAX_THREADS, processors()));
     return atomic_load(&wanted);
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/buffer.h"
 #include "core/lock.h"
+#include "core/settings.h"
 
 /* ---- devices */
 
@@ -29,8 +30,8 @@ static bool cpu_stands_in(void)
     static _Atomic int known; /* 1 no, 2 yes */
     int is = atomic_load_explicit(&known, memory_order_relaxed);
     if (!is) {
-        const char *asked = getenv("MLX_GPU");
-        is = asked && !strcmp(asked, "cpu") ? 2 : 1;
+        static const char *const words[] = { "cpu", NULL };
+        is = setting_word("MLX_GPU", words, -1) == 0 ? 2 : 1;
         atomic_store(&known, is);
     }
     return is == 2;
@@ -50,10 +51,10 @@ int device_count(enum device_type t)
 /* MLX_DEFAULT_DEVICE=cpu or gpu; otherwise a GPU where there is one. */
 static enum device_type first_choice(void)
 {
-    const char *asked = getenv("MLX_DEFAULT_DEVICE");
-    if (asked && !strcmp(asked, "cpu"))
-        return DEVICE_CPU;
-    return (asked && !strcmp(asked, "gpu")) || device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
+    static const char *const words[] = { "cpu", "gpu", NULL };
+    static const enum device_type types[] = { DEVICE_CPU, DEVICE_GPU };
+    int word = setting_word("MLX_DEFAULT_DEVICE", words, -1);
+    return word >= 0 ? types[word] : device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
 }
 
 static _Thread_local struct {

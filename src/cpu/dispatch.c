@@ -2,14 +2,13 @@
  *
  * The best one that both the processor and the operating system support, found when the library is
  * loaded; MLX_CPU names a lower one to use instead. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
 
+#include "core/settings.h"
 #include "cpu/kernels.h"
 
 extern const struct cpu_kernels cpu_kernels_base;
@@ -77,15 +76,9 @@ __attribute__((constructor)) static void choose(void)
 #ifdef __x86_64__
     __builtin_cpu_init();
 #endif
-    const struct level *most = &levels[LEVELS - 1];
-    const char *asked = getenv("MLX_CPU");
-    if (asked && *asked) {
-        const struct level *l = find_level(asked);
-        if (l)
-            most = l;
-        else
-            fprintf(stderr, "[MLX_CPU] expected base, avx2 or avx512, got %s; it is ignored\n", asked);
-    }
+    const char *isas[LEVELS + 1] = { NULL };
+    for (int i = 0; i < LEVELS; i++) isas[i] = levels[i].kernels->isa;
+    const struct level *most = &levels[setting_word("MLX_CPU", isas, LEVELS - 1)];
     while (!most->usable()) most--;
     cpu = most->kernels;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/settings.h"
 #include "cuda/cublaslt.h"
 #include "cuda/libraries.h"
 #include "ops/matmul.h"
@@ -238,9 +239,9 @@ static struct blas *blas_of(const struct gpu *g)
         return NULL;
     lock_take(&trying);
     if (b->state == UNKNOWN) {
-        const char *why = trial(b, g), *log = getenv("MLX_LOG");
+        const char *why = trial(b, g);
         b->state = why ? UNUSED : WORKS;
-        if (log && strstr(log, "libraries"))
+        if (is_logged(LOG_LIBRARIES))
             fprintf(stderr, "mlx: cublasLt is %s on GPU %d%s%s\n", why ? "not used" : "used", g->number,
                     why ? ", where it gave " : "", why ? why : "");
     }

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/settings.h"
 #include "core/shape.h"
 #include "core/sizes.h"
 #include "cuda/libraries.h"
@@ -192,12 +193,6 @@ static bool is_welcome(const struct engine *e, int type)
     return !(e->notes & never);
 }
 
-static bool tells(void)
-{
-    const char *log = getenv("MLX_LOG");
-    return log && strstr(log, "libraries");
-}
-
 static double now(void)
 {
     struct timespec t;
@@ -293,7 +288,7 @@ static struct plan *make_plan(const struct dnn_conv *c, void *handle)
         ask_heuristic(p, handle, d, CUDNN_HEURISTIC_FALLBACK, &e);
     if (!p->it)
         destroy_all(&p->made);
-    if (tells())
+    if (is_logged(LOG_LIBRARIES))
         tell(p, &e, since);
     return p;
 }
@@ -491,7 +486,7 @@ static bool works_on(int gpu)
         const char *why = trial(s, gpu, blas);
         s->tried = true;
         s->works = !why;
-        if (tells())
+        if (is_logged(LOG_LIBRARIES))
             fprintf(stderr, "mlx: cudnn is %s on GPU %d%s%s\n", why ? "not used" : "used", gpu,
                     why ? ", where it gave " : "", why ? why : "");
     }

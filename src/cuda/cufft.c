@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/settings.h"
 #include "cuda/gpu.h"
 #include "cuda/libraries.h"
 
@@ -28,12 +29,6 @@ static const char *status_text(int status)
 #undef X
     }
     return "an error of unknown name";
-}
-
-static bool is_logged(void)
-{
-    const char *log = getenv("MLX_LOG");
-    return log && strstr(log, "libraries");
 }
 
 /* ---- plans */
@@ -89,7 +84,7 @@ static int queue_plan(const struct plan *p, const struct cufft_rows *t, void *ar
 
 static void tell_failure(const struct plan *p)
 {
-    if (p->status && is_logged())
+    if (p->status && is_logged(LOG_LIBRARIES))
         fprintf(stderr, "mlx: cufft gave %s on GPU %d for %lld rows of %lld\n", status_text(p->status), p->of.gpu,
                 (long long)p->of.rows, (long long)p->of.n);
 }
@@ -226,7 +221,7 @@ bool cufft_works(int gpu)
         const char *why = try_all(gpu);
         on[gpu].tried = true;
         on[gpu].works = !why;
-        if (is_logged())
+        if (is_logged(LOG_LIBRARIES))
             fprintf(stderr, "mlx: cufft is %s on GPU %d%s%s\n", why ? "not used" : "used", gpu,
                     why ? ", where it gave " : "", why ? why : "");
     }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/pool.h"
+#include "core/settings.h"
 #include "ops/op.h"
 
 /* Numbers of the protocol; no module has more than PLACES functions, and their numbers begin at 1. */
@@ -57,8 +58,8 @@ static int (*pop)(void);
 
 static void open_tool(void)
 {
-    const char *asked = getenv("MLX_NVTX"), *path = secure_getenv("NVTX_INJECTION64_PATH");
-    if (!asked || strcmp(asked, "1") != 0 || !path)
+    const char *path = secure_getenv("NVTX_INJECTION64_PATH");
+    if (!setting_switch("MLX_NVTX", false) || !path)
         return;
     for (int m = 0; m < MODULES; m++)
         for (int i = 1; i < PLACES; i++) places[m][i] = &wanted[m][i];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/settings.h"
 #include "cuda/begin.h"
 #include "cuda/blas.h"
 #include "cuda/kernels/product.h"
@@ -29,8 +30,8 @@ bool gpu_tf32(void)
     static atomic_int asked = -1;
     int is = atomic_load_explicit(&asked, memory_order_relaxed);
     if (is < 0) {
-        const char *e = getenv("MLX_ENABLE_TF32");
-        atomic_store(&asked, is = e && !strcmp(e, "1"));
+        is = setting_switch("MLX_ENABLE_TF32", false);
+        atomic_store(&asked, is);
     }
     return is;
 }

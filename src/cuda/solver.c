@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/settings.h"
 #include "cuda/cusolver.h"
 #include "cuda/kernels/panels.h"
 #include "cuda/libraries.h"
@@ -186,9 +187,9 @@ bool solver_works(enum solver_kind kind, int gpu)
             if (!s->status && solver.set_repeatable)
                 s->status = solver.set_repeatable(s->handle, CUSOLVER_REPEATABLE);
         }
-        const char *why = s->status ? status_text(s->status) : try_kind(s, kind), *log = getenv("MLX_LOG");
+        const char *why = s->status ? status_text(s->status) : try_kind(s, kind);
         s->works[kind] = !why;
-        if (log && strstr(log, "libraries"))
+        if (is_logged(LOG_LIBRARIES))
             fprintf(stderr, "mlx: cusolver is %s for %s on GPU %d%s%s\n", why ? "not used" : "used", names[kind], gpu,
                     why ? ", where it gave " : "", why ? why : "");
     }

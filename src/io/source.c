@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
+#include "core/settings.h"
 
 enum {
     MAP_LEAST = 128 << 10, /* reading less than that costs less than mapping it */
@@ -112,11 +113,7 @@ static void file_source_destroy(struct object *self)
     free(f);
 }
 
-bool source_may_map(void)
-{
-    const char *s = getenv("MLX_MMAP");
-    return !s || strcmp(s, "0");
-}
+bool source_may_map(void) { return setting_switch("MLX_MMAP", true); }
 
 struct source *source_open(const char *path)
 {

@@ -9,6 +9,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
+#include "core/settings.h"
 #include "core/shape.h"
 #include "ops/op.h"
 #include "ops/ops.h"
@@ -19,15 +20,10 @@ atomic_int checks_asked = -1;
 
 enum checks checks_first(void)
 {
-    static const char *const words[] = { [CHECK_NAN] = "nan", [CHECK_INF] = "inf" };
-    const char *asked = getenv("MLX_CHECK");
-    enum checks first = CHECK_NOTHING;
-    int unknown = -1;
-    for (enum checks c = CHECK_NAN; asked && c <= CHECK_INF; c++)
-        if (!strcmp(asked, words[c]))
-            first = c;
-    if (asked && *asked && first == CHECK_NOTHING)
-        fprintf(stderr, "[MLX_CHECK] expected nan or inf, got %s; it is ignored\n", asked);
+    static const char *const words[] = { "nan", "inf", NULL };
+    static const enum checks meant[] = { CHECK_NAN, CHECK_INF };
+    int unknown = -1, word = setting_word("MLX_CHECK", words, -1);
+    enum checks first = word < 0 ? CHECK_NOTHING : meant[word];
     atomic_compare_exchange_strong(&checks_asked, &unknown, first);
     return (enum checks)atomic_load(&checks_asked);
 }

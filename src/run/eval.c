@@ -19,6 +19,7 @@
 #include "core/buffer.h"
 #include "core/lock.h"
 #include "core/scope.h"
+#include "core/settings.h"
 #include "core/shape.h"
 #include "ops/op.h"
 #include "run/check.h"
@@ -466,14 +467,14 @@ static bool make_views(struct node *n, mx *y)
 
 /* ---- operations without a kernel on the stream's device */
 
-/* Asked once: MLX_FALLBACK=error. */
 static bool fallback_is_error(void)
 {
     static atomic_int asked = -1;
     int is = atomic_load_explicit(&asked, memory_order_relaxed);
     if (is < 0) {
-        const char *e = getenv("MLX_FALLBACK");
-        atomic_store(&asked, is = e && !strcmp(e, "error"));
+        static const char *const words[] = { "error", NULL };
+        is = !setting_word("MLX_FALLBACK", words, -1);
+        atomic_store(&asked, is);
     }
     return is;
 }
@@ -487,8 +488,7 @@ static struct stream *stream_instead(struct stream *s, const struct node *n)
         mx_fail_as(MX_RUNTIME, "[%s] has no kernel for %s", n->op->name, device_text(s->device));
         return NULL;
     }
-    const char *log = getenv("MLX_LOG");
-    if (log && strstr(log, "fallback") && !atomic_exchange(&told[n->op->id], true))
+    if (is_logged(LOG_FALLBACK) && !atomic_exchange(&told[n->op->id], true))
         fprintf(stderr, "mlx: %s has no kernel on %s and runs on the CPU\n", n->op->name, device_text(s->device));
     return cpu;
 }

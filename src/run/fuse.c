@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/settings.h"
 #include "ops/op.h"
 #include "run/check.h"
 #include "transform/compile.h"
@@ -25,8 +26,7 @@ bool mx_fuse_enabled(void)
 {
     int on = atomic_load_explicit(&enabled, memory_order_relaxed);
     if (on < 0) {
-        const char *s = getenv("MLX_FUSE");
-        on = !(s && !strcmp(s, "0"));
+        on = setting_switch("MLX_FUSE", true);
         atomic_store(&enabled, on);
     }
     return on && compile_mode() != COMPILE_NO_FUSE && checks_now() == CHECK_NOTHING;

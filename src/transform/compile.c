@@ -5,6 +5,7 @@
  * and so happens outside the lock; whoever comes second with the same key uses what the first left. */
 #include "transform/compile.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "core/lock.h"
 #include "core/print.h"
 #include "core/scope.h"
+#include "core/settings.h"
 #include "core/shape.h"
 #include "transform/graph.h"
 
@@ -22,15 +24,9 @@
 
 static atomic_int mode = COMPILE_ENABLED;
 
-static bool set_in_environment(const char *name)
-{
-    const char *s = getenv(name);
-    return s && *s && strcmp(s, "0");
-}
-
 __attribute__((constructor)) static void mode_from_environment(void)
 {
-    if (set_in_environment("MLX_DISABLE_COMPILE"))
+    if (setting_given("MLX_DISABLE_COMPILE"))
         mode = COMPILE_DISABLED;
 }
 
@@ -100,8 +96,8 @@ struct compiled *compiled_new(const char *name, bool shapeless)
     struct compiled *c = mx_malloc(sizeof *c);
     if (!c)
         return NULL;
-    const char *limit = getenv("MLX_COMPILE_CACHE");
-    *c = (struct compiled){ .refs = 1, .shapeless = shapeless, .limit = limit && atoi(limit) > 0 ? atoi(limit) : 64 };
+    int limit = (int)setting_number("MLX_COMPILE_CACHE", 1, INT_MAX, 64);
+    *c = (struct compiled){ .refs = 1, .shapeless = shapeless, .limit = limit };
     if (!(c->name = mx_strdup(name ? name : "a function"))) {
         compiled_release(c);
         return NULL;
@@ -370,12 +366,6 @@ static void say_difference(struct say *t, const struct compiled *c, const struct
         say(t, "its trace was let go of (%d are kept)", c->limit);
 }
 
-static bool logging(void)
-{
-    const char *s = getenv("MLX_LOG");
-    return s && strstr(s, "compile");
-}
-
 static double now_ms(void)
 {
     struct timespec t;
@@ -417,7 +407,7 @@ static void tell_recompiling(struct compiled *c, const struct key *k, const stru
     say(&s, ", traced in %s ms", time);
     forget_names(c);
     lock_give(&tables);
-    if (s.s && logging())
+    if (s.s && is_logged(LOG_COMPILE))
         fprintf(stderr, "[compile] %s\n", s.s);
     lock_take(&tables);
     free(c->said[t->number % REMEMBERED]);
