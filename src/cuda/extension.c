@@ -50,7 +50,7 @@ static void *load_library(const struct gpu *g, const struct launch *l)
 
 int gpu_launch_library(struct stream *s, const struct launch *l)
 {
-    struct gpu *g = gpu_use(s->device.index);
+    struct gpu *g = gpu_use_stream(s);
     void *module = g ? custom_module(g->number, CUSTOM_LIBRARY, l->library, strlen(l->library)) : NULL, *f = NULL;
     if (g && !module)
         module = load_library(g, l);

@@ -420,7 +420,7 @@ static int run_in_two(struct stream *s, int n, struct entry *const m[], const bo
 int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
     static struct gpu_found found[2];
-    struct gpu *g = gpu_use(s->device.index);
+    struct gpu *g = gpu_use_stream(s);
     struct fused_args a = { .n = m[0]->one->size };
     if (!g)
         return 1;

@@ -69,18 +69,35 @@ static int open_gpu(struct gpu *g, int number)
 
 LOCK(opening, LOCK_DEVICE);
 static _Thread_local struct gpu *current;
-static _Atomic unsigned forks;
+
+/* Is this a child of a process that had the driver?  Where a device was in use nothing works; else the driver is asked,
+ * and says that nobody has initialized it where it does not work either. */
+static _Atomic enum { NO_CHILD, CHILD, CHILD_AFTER_USE } forked;
+
+static void note_fork(void)
+{
+    bool used = atomic_load(&forked) == CHILD_AFTER_USE;
+    for (int i = 0; i < MAX_GPUS; i++) used |= atomic_load(&gpus[i].opened);
+    atomic_store(&forked, used ? CHILD_AFTER_USE : CHILD);
+    current = NULL;
+}
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+static struct gpu *fail_in_child(void)
+{
+    mx_fail_as(MX_RUNTIME,
+               "[cuda] expected the process that first used the GPU, got a child of it made by fork(), where "
+               "the driver does not work; start processes by spawn, or fork earlier");
+    return NULL;
+}
 
 struct gpu *gpu_use(int number)
 {
     struct gpu *g = &gpus[number];
     if (current == g && (gpu_count() == 1 || !cu.context_use(g->context))) /* other libraries choose devices too */
         return g;
-    if (atomic_load(&forks)) {
-        mx_fail_as(MX_RUNTIME, "[cuda] expected the process that first used the GPU, got a child of it made by "
-                               "fork(), where the driver does not work; start processes by spawn, or fork earlier");
-        return NULL;
-    }
+    if (atomic_load(&forked) == CHILD_AFTER_USE)
+        return fail_in_child();
     int e = 0;
     lock_take(&opening);
     if (!atomic_load(&g->opened))
@@ -88,6 +105,8 @@ struct gpu *gpu_use(int number)
     lock_give(&opening);
     if (!e)
         e = cu.context_use(g->context);
+    if (e == CUDA_NOT_INITIALIZED && atomic_load(&forked))
+        return fail_in_child();
     if (e) {
         cuda_fail("cuda", e);
         return NULL;
@@ -134,42 +153,50 @@ int gpu_check(struct gpu *g, const char *op, int error)
 
 /* ---- streams */
 
-/* One that could not be opened whole. */
-static void close_stream(struct gpu_stream *q)
-{
-    for (int i = 0; i < RING; i++)
-        if (q->event[i])
-            cu.event_destroy(q->event[i]);
-    if (q->stream)
-        cu.stream_destroy(q->stream);
-    free(q);
-}
-
 static void *open_stream(struct stream *s)
 {
-    struct gpu *g = gpu_use(s->device.index);
-    struct gpu_stream *q = g ? mx_malloc(sizeof *q) : NULL;
+    struct gpu_stream *q = mx_malloc(sizeof *q);
     if (!q)
         return NULL;
     memset(q, 0, sizeof *q);
-    q->gpu = g;
-    int e = cu.stream_create(&q->stream, CUDA_STREAM_NON_BLOCKING);
-    for (int i = 0; i < RING && !e; i++) e = cu.event_create(&q->event[i], CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING);
-    if (e) {
-        close_stream(q);
-        cuda_fail("cuda", e);
-        return NULL;
-    }
+    q->gpu = &gpus[s->device.index];
     queue_init(&q->queue);
     lock_open(&q->lock, LOCK_DEVICE);
     return q;
 }
 
-static void forked(struct stream *s)
+/* Under the lock. */
+static int open_queue(struct gpu_stream *q)
 {
-    atomic_store(&forks, 1);
-    current = NULL;
-    queue_forked(s);
+    int e = cu.stream_create(&q->stream, CUDA_STREAM_NON_BLOCKING);
+    for (int i = 0; i < RING && !e; i++) e = cu.event_create(&q->event[i], CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING);
+    if (!e) {
+        atomic_store(&q->opened, true);
+        return 0;
+    }
+    for (int i = 0; i < RING; i++) {
+        if (q->event[i])
+            cu.event_destroy(q->event[i]);
+        q->event[i] = NULL;
+    }
+    if (q->stream)
+        cu.stream_destroy(q->stream);
+    q->stream = NULL;
+    return e;
+}
+
+struct gpu *gpu_use_stream(const struct stream *s)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    struct gpu *g = gpu_use(s->device.index);
+    if (!g || atomic_load_explicit(&q->opened, memory_order_acquire))
+        return g;
+    lock_take(&q->lock);
+    int e = atomic_load(&q->opened) ? 0 : open_queue(q);
+    lock_give(&q->lock);
+    if (e)
+        cuda_fail("cuda", e);
+    return e ? NULL : g;
 }
 
 static uint64_t mark(struct stream *s)
@@ -202,7 +229,7 @@ static int event_at(struct gpu_stream *q, uint64_t m, void **event)
 static int end_batch(struct stream *s)
 {
     struct gpu_stream *q = gpu_stream(s);
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     lock_take(&q->lock);
     int e = gpu_record_event(q);
@@ -214,10 +241,10 @@ static int gpu_follow(struct stream *s, struct stream *other, uint64_t m)
 {
     struct gpu_stream *q = gpu_stream(s), *o = gpu_stream(other);
     void *event;
-    if (!gpu_use(o->gpu->number))
+    if (!gpu_use_stream(other))
         return 1;
     int e = event_at(o, m, &event);
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     if (!e)
         e = cu.stream_wait_event(q->stream, event, 0);
@@ -242,7 +269,7 @@ static int gpu_wait_for(struct stream *s, uint64_t m)
 {
     struct gpu_stream *q = gpu_stream(s);
     void *event;
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     int e = event_at(q, m, &event);
     if (!e)
@@ -254,7 +281,7 @@ static bool gpu_passed(struct stream *s, uint64_t m)
 {
     struct gpu_stream *q = gpu_stream(s);
     void *event;
-    bool is = gpu_use(q->gpu->number) && !event_at(q, m, &event) && cu.event_query(event) == CUDA_SUCCESS;
+    bool is = gpu_use_stream(s) && !event_at(q, m, &event) && cu.event_query(event) == CUDA_SUCCESS;
     mx_error_clear();
     return is;
 }
@@ -262,7 +289,11 @@ static bool gpu_passed(struct stream *s, uint64_t m)
 static int gpu_synchronize(struct stream *s)
 {
     struct gpu_stream *q = gpu_stream(s);
-    if (queue_synchronize(s) || !gpu_use(q->gpu->number))
+    if (queue_synchronize(s))
+        return 1;
+    if (!atomic_load(&q->opened))
+        return 0;
+    if (!gpu_use_stream(s))
         return 1;
     return gpu_check(q->gpu, "synchronize", cu.stream_wait(q->stream)) || gpu_notes_look(q);
 }
@@ -272,7 +303,7 @@ static int rest(struct stream *s)
     struct gpu_stream *q = gpu_stream(s);
     if (queue_rest(s))
         return 1;
-    if (gpu_use(q->gpu->number))
+    if (atomic_load(&q->opened) && gpu_use_stream(s))
         cu.stream_wait(q->stream);
     mx_error_clear();
     return 0;
@@ -283,7 +314,7 @@ static int rest(struct stream *s)
 static int to_device(struct stream *s, void *device, const void *host, size_t bytes)
 {
     struct gpu_stream *q = gpu_stream(s);
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     return gpu_send(q, (uint64_t)device, host, bytes);
 }
@@ -293,7 +324,7 @@ static int to_host(struct stream *s, uint64_t m, void *host, const void *device,
 {
     struct gpu_stream *q = gpu_stream(s);
     void *event;
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     int e = event_at(q, m, &event);
     if (!e)
@@ -306,7 +337,7 @@ static int to_host(struct stream *s, uint64_t m, void *host, const void *device,
 static int from_peer(struct stream *s, void *to, const struct stream *other, const void *from, size_t bytes)
 {
     struct gpu_stream *q = gpu_stream(s);
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     int e = bytes ? cu.copy_from_peer((uint64_t)to, q->gpu->context, (uint64_t)from, gpu_stream(other)->gpu->context,
                                       bytes, q->stream)
@@ -320,7 +351,7 @@ static int from_peer(struct stream *s, void *to, const struct stream *other, con
  * and each thread's own. */
 static void *const legacy = (void *)1;
 
-static void *native(struct stream *s) { return gpu_stream(s)->stream; }
+static void *native(struct stream *s) { return gpu_use_stream(s) ? gpu_stream(s)->stream : NULL; }
 
 static int owner(const void *p)
 {
@@ -336,7 +367,7 @@ static int lead(struct stream *s, uint64_t m, void *theirs)
     void *event;
     if (theirs == (void *)-1) /* they see to it themselves */
         return 0;
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     int e = event_at(q, m, &event);
     if (!e)
@@ -348,7 +379,7 @@ static int trail(struct stream *s, void *theirs)
 {
     struct gpu_stream *q = gpu_stream(s);
     void *event = NULL;
-    if (!gpu_use(q->gpu->number))
+    if (!gpu_use_stream(s))
         return 1;
     int e = cu.event_create(&event, CUDA_EVENT_NO_TIMING);
     if (!e)
@@ -366,7 +397,7 @@ static bool supports(const struct node *n) { return gpu_runner(n) != NULL; }
 
 static int gpu_run_entry(struct stream *s, struct entry *e)
 {
-    if (!gpu_use(s->device.index))
+    if (!gpu_use_stream(s))
         return 1;
     struct run r = run_of(s, e);
     int named = nvtx_begin(1, &e), failed = gpu_runner(e->node)(&r);
@@ -439,7 +470,7 @@ const struct backend cuda_backend = {
                  .count = gpu_count,
                  .open = open_stream,
                  .rest = rest,
-                 .forked = forked,
+                 .forked = queue_forked,
                  .synchronize = gpu_synchronize,
                  .info = info,
                  .libraries = cuda_tell_libraries,

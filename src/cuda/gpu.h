@@ -56,10 +56,12 @@ struct gpu_table {
     uint64_t used;     /* when it was last */
 };
 
-/* A stream's queue: batches, and the driver's stream that their kernels are put on. */
+/* A stream's queue: batches, and the driver's stream that their kernels are put on, which is there from the first that
+ * runs on: building graphs does not use the device. */
 struct gpu_stream {
     struct batch_queue queue;
     struct gpu *gpu;
+    atomic_bool opened;
     void *stream;
     struct lock lock;
     uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
@@ -74,6 +76,8 @@ static inline struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->str
 
 /* Opened, with its context current on this thread; NULL after mx_fail. */
 struct gpu *gpu_use(int number);
+/* The same of the device of a stream, which is opened too. */
+struct gpu *gpu_use_stream(const struct stream *s);
 /* 0, or after mx_fail non-zero; an error that the driver does not recover from loses the device. */
 int gpu_check(struct gpu *g, const char *op, int error);
 

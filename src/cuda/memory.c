@@ -58,7 +58,7 @@ void gpu_memory_open(struct gpu *g)
 
 void *gpu_alloc(struct stream *s, size_t bytes)
 {
-    struct gpu *g = gpu_use(s->device.index);
+    struct gpu *g = gpu_use_stream(s);
     if (!g || gpu_check(g, "memory", 0))
         return NULL;
     size_t size, available = 0, total = 0;

@@ -19,10 +19,11 @@
 #define CU(name, symbol, args) EXPORTED int name args __asm__(symbol);
 #include "cuda/driver.def"
 
-enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_IMAGE = 200, NOT_FOUND = 500, NOT_READY = 600 };
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, INVALID_IMAGE = 200, NOT_FOUND = 500, NOT_READY = 600 };
 static const size_t MEMORY = (size_t)4 << 30;
 
-int init(unsigned flags) { return (int)flags; }
+static pid_t process; /* that called it */
+int init(unsigned flags) { return process = getpid(), (int)flags; }
 int error_name(int error, const char **text) { return *text = error == NOT_FOUND ? "NOT_FOUND" : "FAILED", SUCCESS; }
 int error_text(int error, const char **text) { return *text = "of the emulated driver", (void)error, SUCCESS; }
 /* NVRTC asks the driver for a cache of its own. */
@@ -57,7 +58,13 @@ int device_attribute(int *value, int attribute, int device)
     return SUCCESS;
 }
 int device_memory(size_t *bytes, int device) { return *bytes = MEMORY, (void)device, SUCCESS; }
-int context_retain(void **context, int device) { return *context = (void *)&MEMORY, (void)device, SUCCESS; }
+/* PRETEND_FORKED in the environment: it does not work in children of the process. */
+int context_retain(void **context, int device)
+{
+    *context = (void *)&MEMORY;
+    (void)device;
+    return getenv("PRETEND_FORKED") && process != getpid() ? NOT_INITIALIZED : SUCCESS;
+}
 int context_use(void *context) { return context ? SUCCESS : INVALID_VALUE; }
 int memory_info(size_t *available, size_t *total) { return *available = *total = MEMORY, SUCCESS; }
 int memory_alloc(uint64_t *address, size_t bytes)
