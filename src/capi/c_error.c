@@ -159,7 +159,7 @@ int capi_report(void)
     char msg[4096];
     snprintf(msg, sizeof msg, "%s", mx_error_message());
     mx_error_clear();
-    report_error((mlx_error_kind)kind, of_call, msg);
+    report_error((mlx_error_kind)mx_error_told_as(kind), of_call, msg);
     return 1;
 }
 

@@ -59,7 +59,8 @@ struct mx_array *mx_fail_computing(enum mx_error kind, const char *message)
 
 bool mx_error_of_call(void)
 {
-    return !failure.computing && failure.kind >= MX_VALUE && failure.kind <= MX_RUNTIME && failure.kind != MX_MEMORY;
+    enum mx_error kind = mx_error_told_as(failure.kind);
+    return !failure.computing && kind >= MX_VALUE && kind <= MX_RUNTIME && kind != MX_MEMORY;
 }
 
 void mx_error_called(const char *op)
@@ -88,6 +89,7 @@ struct mx_array *mx_fail_memory(unsigned long bytes)
 
 bool mx_failed(void) { return failure.kind != MX_OK; }
 enum mx_error mx_error_kind(void) { return failure.kind; }
+enum mx_error mx_error_told_as(enum mx_error kind) { return kind > MX_USER ? MX_RUNTIME : kind; }
 const char *mx_error_message(void) { return failure.kind == MX_OK ? "" : failure.message; }
 void mx_error_clear(void) { failure.kind = MX_OK; }
 

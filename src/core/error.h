@@ -18,6 +18,8 @@ enum mx_error {
     MX_RUNTIME,     /* everything else: no kernel, a failing file or device */
     MX_INTERRUPTED, /* given up because the caller asked to */
     MX_USER,        /* a callback failed; its own error is kept by whoever owns the callback */
+    /* To the program these are MX_RUNTIME. */
+    MX_NO_VALUE, /* what was to be computed is made of a placeholder of a transform */
 };
 
 #define MX_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -40,6 +42,7 @@ struct mx_array *mx_fail_memory(unsigned long bytes);
 bool mx_failed(void);
 bool mx_error_of_call(void); /* is it about the arguments of a call? */
 enum mx_error mx_error_kind(void);
+enum mx_error mx_error_told_as(enum mx_error kind);
 const char *mx_error_message(void);
 void mx_error_clear(void);
 

@@ -1,8 +1,6 @@
 /* dynamic.c: results whose shape depends on the elements of an operand. */
 #include "run/dynamic.h"
 
-#include <string.h>
-
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/index.h"
@@ -22,7 +20,7 @@ static bool check_known(const char *op, mx x, mx of, const char *instead)
 {
     if (is_nil(x) || !mx_wait_host(x))
         return !is_nil(x);
-    if (mx_error_kind() == MX_RUNTIME && strstr(mx_error_message(), "placeholder")) {
+    if (mx_error_kind() == MX_NO_VALUE) {
         mx_error_clear();
         mx_fail("[%s] the shape of the result depends on the elements of an array of shape %s, which have no values "
                 "while a function is being transformed or compiled; use %s",

@@ -329,7 +329,7 @@ static bool tape_visit(struct tape *t, mx root)
                 return false;
             if (!x->node) {
                 const char *f = traced_name();
-                mx_fail_as(MX_RUNTIME,
+                mx_fail_as(MX_NO_VALUE,
                            "[eval] Not allowed inside a graph transformation: array of shape %s and type %s has no "
                            "value, it is a placeholder of %s%s",
                            shape_of(x), dtype_name(x->dtype),

@@ -164,3 +164,22 @@ def test_other_threads_go_on():
     stop.set()
     other.join()
     assert ticks[0] > 2
+
+
+def test_failures_of_what_is_looked_at(tmp_path):
+    """They stay what they are, whatever words are in them; placeholders say so of the operation."""
+    file = tmp_path / "placeholder.npz"
+    mx.savez_compressed(str(file), x=mx.random.normal((10**4,)))
+    data = bytearray(file.read_bytes())
+    data[10**4 : 2 * 10**4] = bytes(10**4)
+    file.write_bytes(data)
+    x = mx.load(str(file))["x"]
+    for look in (mx.nonzero, lambda x: x[x > 0], mx.unique_values):
+        with pytest.raises(mx.Error, match=r"placeholder\.npz") as error:
+            look(x)
+        assert "the shape of the result depends" not in str(error.value)
+    for transformed in (mx.compile, mx.vmap):
+        with pytest.raises(mx.Error, match=r"^\[nonzero\] the shape of the result depends on the elements"):
+            transformed(lambda x: mx.nonzero(x)[0])(mx.ones((2, 3)))
+        with pytest.raises(mx.Error, match=r"^\[getitem\] the shape of the result depends on the elements"):
+            transformed(lambda x: x[x > 0])(mx.ones((2, 3)))
