@@ -19,7 +19,8 @@ enum mx_error {
     MX_INTERRUPTED, /* given up because the caller asked to */
     MX_USER,        /* a callback failed; its own error is kept by whoever owns the callback */
     /* To the program these are MX_RUNTIME. */
-    MX_NO_VALUE, /* what was to be computed is made of a placeholder of a transform */
+    MX_NO_VALUE,    /* what was to be computed is made of a placeholder of a transform */
+    MX_NO_COMPILER, /* a kernel's text, where there is no compiler for the device */
 };
 
 #define MX_PRINTF(f, a) __attribute__((format(printf, f, a)))

@@ -12,7 +12,10 @@
 
 static int over(const struct run *r, int k, int i) { return gpu_out_in(r, k, i) ? 0 : gpu_out_new(r, k); }
 
-bool gpu_takes_plugin(const struct plugin *p) { return p->supports(p, DEVICE_GPU); }
+bool gpu_takes_plugin(const struct plugin *p)
+{
+    return p->supports(p, DEVICE_GPU) && atomic_load_explicit(&p->on_gpu, memory_order_relaxed) != NEEDS_COMPILER;
+}
 
 int gpu_run_plugin(const struct run *r) { return run_plugin(r, DEVICE_GPU, gpu_out_new, over); }
 

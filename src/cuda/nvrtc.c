@@ -40,7 +40,7 @@ static bool has_nvrtc(const char *op, const char *name)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, open_nvrtc);
     if (!nvrtc.library)
-        mx_fail_as(MX_RUNTIME,
+        mx_fail_as(MX_NO_COMPILER,
                    "[%s] cannot compile %s without NVRTC, NVIDIA's compiler: pip install "
                    "nvidia-cuda-nvrtc-cu12, or name the folder of libnvrtc.so in MLX_CUDA_LIBRARIES",
                    op, name);
@@ -62,7 +62,7 @@ static bool find_target(const struct gpu *g, const char *op, const char *name, c
     *ptx = best / 10 != g->major;
     snprintf(option, size, "-arch=%s_%d", *ptx ? "compute" : "sm", best);
     if (best < 0)
-        mx_fail_as(MX_RUNTIME, "[%s] cannot compile %s: NVRTC %s (%s) knows no target that sm_%d runs", op, name,
+        mx_fail_as(MX_NO_COMPILER, "[%s] cannot compile %s: NVRTC %s (%s) knows no target that sm_%d runs", op, name,
                    nvrtc.library->version, nvrtc.library->path, have);
     return best >= 0;
 }

@@ -5,6 +5,8 @@
 #ifndef MX_OPS_PLUGIN_H
 #define MX_OPS_PLUGIN_H
 
+#include <stdatomic.h>
+
 #include "core/stream.h"
 #include "ops/op.h"
 
@@ -27,6 +29,9 @@ struct plugin_run {
     int (*over)(const struct run *of, int k, int i);
 };
 
+/* What is known of a plugin's rule for a GPU: its kernels may be texts that nobody there can compile. */
+enum plugin_on_gpu { UNTRIED, COMPILES, NEEDS_COMPILER };
+
 struct plugin {
     struct op op;
     bool infers; /* op.shapes works */
@@ -36,12 +41,16 @@ struct plugin {
     char *(*encode)(const struct plugin *p, struct object *state, uint64_t *length);
     struct object *(*decode)(const struct plugin *p, const char *bytes, uint64_t length);
     struct plugin *next;
+    _Atomic(enum plugin_on_gpu) on_gpu; /* whoever runs it keeps this */
+    atomic_bool told;                   /* that it runs on the CPU */
 };
 
 static inline const struct plugin *plugin_of(const struct op *op)
 {
     return op->id == OP_PLUGIN ? (const struct plugin *)op : NULL;
 }
+/* For what is learnt of it. */
+static inline struct plugin *plugin_learnt(const struct op *op) { return (struct plugin *)(uintptr_t)plugin_of(op); }
 
 /* Plugins stay until the process ends.  The name is not terminated; NULL: there is none. */
 const struct plugin *plugin_named(const char *name, size_t length);

@@ -22,6 +22,7 @@
 #include "core/settings.h"
 #include "core/shape.h"
 #include "ops/op.h"
+#include "ops/plugin.h"
 #include "run/check.h"
 #include "run/control.h"
 #include "run/fuse.h"
@@ -482,13 +483,14 @@ static bool fallback_is_error(void)
 /* The stream of the CPU that runs n instead; the first time for each operation the log says so. */
 static struct stream *stream_instead(struct stream *s, const struct node *n)
 {
-    static _Atomic bool told[OP_COUNT + 1];
+    static atomic_bool told[OP_COUNT];
+    struct plugin *p = plugin_learnt(n->op);
     struct stream *cpu = default_stream((struct device){ DEVICE_CPU, 0 });
     if (s->on == cpu->on || fallback_is_error() || !backend_of(cpu)->supports(n)) {
         mx_fail_as(MX_RUNTIME, "[%s] has no kernel for %s", n->op->name, device_text(s->device));
         return NULL;
     }
-    if (is_logged(LOG_FALLBACK) && !atomic_exchange(&told[n->op->id], true))
+    if (is_logged(LOG_FALLBACK) && !atomic_exchange(p ? &p->told : &told[n->op->id], true))
         fprintf(stderr, "mlx: %s has no kernel on %s and runs on the CPU\n", n->op->name, device_text(s->device));
     return cpu;
 }
@@ -533,6 +535,21 @@ static enum outcome run_checked(struct stream *s, struct entry *e)
     return note_queued(s, 1, &e, backend_of(s)->run(s, &kept)) || check_results(s, e) ? FAILED : RAN;
 }
 
+static enum outcome run_there(struct stream *s, struct entry *e)
+{
+    if (checks_now() != CHECK_NOTHING)
+        return run_checked(s, e);
+    return note_queued(s, 1, &e, backend_of(s)->run(s, e)) ? FAILED : RAN;
+}
+
+/* Is it not known yet whether kernels of an operation from outside, which the CPU could run, can be compiled? */
+static struct plugin *first_trial(struct stream *s, const struct node *n)
+{
+    struct plugin *p = s->on->alloc ? plugin_learnt(n->op) : NULL;
+    bool may = p && atomic_load_explicit(&p->on_gpu, memory_order_relaxed) == UNTRIED && !fallback_is_error();
+    return may && p->supports(p, DEVICE_CPU) ? p : NULL;
+}
+
 static enum outcome run_entry_on(struct stream *s, struct entry *e)
 {
     struct node *n = e->node;
@@ -550,9 +567,20 @@ static enum outcome run_entry_on(struct stream *s, struct entry *e)
     for (int i = 0; i < n->nin; i++)
         if (bring(n->in[i]->buf, s))
             return FAILED;
-    if (checks_now() != CHECK_NOTHING)
-        return run_checked(s, e);
-    return note_queued(s, 1, &e, backend_of(s)->run(s, e)) ? FAILED : RAN;
+    struct plugin *p = first_trial(s, n);
+    if (!p)
+        return run_there(s, e);
+    struct entry kept = *e;
+    kept.keep = true; /* operands are there for the CPU then */
+    enum outcome how = run_there(s, &kept);
+    if (how == FAILED && mx_error_kind() == MX_NO_COMPILER) {
+        mx_error_clear();
+        atomic_store(&p->on_gpu, NEEDS_COMPILER);
+        return run_entry_on(s, e);
+    }
+    if (how == RAN)
+        atomic_store(&p->on_gpu, COMPILES);
+    return how;
 }
 
 int mx_run_entry(struct stream *s, struct entry *e) { return run_entry_on(s, e) != RAN; }

@@ -4,6 +4,7 @@ skipped where there is no GPU. The emulated driver has a compiler of its own (te
 import ctypes
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import mlx.core as mx
@@ -190,3 +191,113 @@ def test_axpby(lib, axpby, dtype):
     assert lib.mlx_astype(ctypes.byref(z), z, 10, cpu) == 0 and lib.mlx_array_eval(z) == 0
     expected = 4 * np.arange(12).reshape(4, 3).T + 2 * np.arange(4)
     assert lib.mlx_array_data_float32(z)[:12] == expected.reshape(-1).tolist()
+
+
+# ---- where there is no compiler
+
+WITHOUT = """
+import ctypes, sys
+import mlx.core as mx
+
+class Handle(ctypes.Structure):
+    _fields_ = [("ctx", ctypes.c_void_p)]
+
+lib = ctypes.CDLL("libmlx.so.0", mode=ctypes.RTLD_GLOBAL)
+for name in ("array_new", "array_new_data", "default_gpu_stream_new", "vector_array_new"):
+    getattr(lib, "mlx_" + name).restype = Handle
+lib.mlx_array_data_float32.restype = ctypes.POINTER(ctypes.c_float)
+HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
+handler = HANDLER(lambda message, data: print(message.decode(), file=sys.stderr))
+lib.mlx_set_error_handler(handler, None, None)
+gpu = lib.mlx_default_gpu_stream_new()
+
+def numbers(*values):
+    return lib.mlx_array_new_data((ctypes.c_float * len(values))(*values), (ctypes.c_int * 1)(len(values)), 1, 10)
+
+def show(y):
+    if lib.mlx_array_eval(y) == 0:
+        n = lib.mlx_array_size
+        n.restype = ctypes.c_size_t
+        print(lib.mlx_array_data_float32(y)[: n(y)])
+"""
+AXPBY_TWICE = """
+ext = ctypes.CDLL(sys.argv[1])
+ext.axpby.argtypes = [ctypes.c_void_p, Handle, Handle, ctypes.c_float, ctypes.c_float, Handle]
+for _ in range(2):
+    y = lib.mlx_array_new()
+    assert ext.axpby(ctypes.byref(y), numbers(1, 2), numbers(3, 4), 4, 2, gpu) == 0
+    show(y)
+"""
+# Takes over its operand's memory before it launches.
+OVER = """
+lib.mlx_run_input.restype = lib.mlx_run_output.restype = ctypes.POINTER(ctypes.c_void_p)
+lib.mlx_run_alloc_over.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+lib.mlx_run_output.argtypes = lib.mlx_run_input.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+P, S = ctypes.c_void_p, ctypes.c_char_p
+lib.mlx_run_launch.argtypes = [P, S, S, P, P, P, ctypes.c_size_t]
+RULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+tried = []
+
+def on_gpu(state, run):
+    tried.append(run)
+    one = (ctypes.c_int * 3)(1, 1, 1)
+    return lib.mlx_run_alloc_over(run, 0, 0) or lib.mlx_run_launch(run, b"text", b"f", one, one, None, 0)
+
+def on_cpu(state, run):
+    if lib.mlx_run_alloc_over(run, 0, 0):
+        return 1
+    x, y = (ctypes.cast(f(run, 0)[0], ctypes.POINTER(ctypes.c_float)) for f in (lib.mlx_run_input, lib.mlx_run_output))
+    for i in range(3):
+        y[i] = x[i] + 1
+    return 0
+
+class Class(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("abi", ctypes.c_int), ("name", ctypes.c_char_p), ("eval_cpu", RULE),
+                ("eval_gpu", RULE), ("others", ctypes.c_void_p * 9)]
+
+class Output(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int), ("ndim", ctypes.c_int), ("shape", ctypes.c_int * 64)]
+
+assert lib.mlx_register_library(b"text", sys.argv[1].encode()) == 0
+cls = Class(ctypes.sizeof(Class), 1, b"PlusOne", RULE(on_cpu), RULE(on_gpu))
+like = Output(10, 1, (ctypes.c_int * 64)(3))
+for _ in range(2):
+    x, y = numbers(1, 2, 3), lib.mlx_array_new()
+    inputs, outputs = lib.mlx_vector_array_new(), lib.mlx_vector_array_new()
+    assert lib.mlx_negative(ctypes.byref(x), x, gpu) == 0 # nobody else has it
+    lib.mlx_vector_array_append_value(inputs, x)
+    lib.mlx_array_free(x)
+    args = [ctypes.byref(outputs), ctypes.byref(cls), None, inputs, ctypes.byref(like), ctypes.c_size_t(1), gpu]
+    assert lib.mlx_primitive_apply(*args) == 0
+    lib.mlx_vector_array_free(inputs)
+    assert lib.mlx_vector_array_get(ctypes.byref(y), outputs, ctypes.c_size_t(0)) == 0
+    show(y)
+print(len(tried))
+"""
+
+
+def without_compiler(program, file, **env):
+    env = {**os.environ, "MLX_CUDA_LIBRARIES": "0", "MLX_LOG": "fallback", **env}
+    command = [sys.executable, "-c", WITHOUT + program, str(file)]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines(), ran.stderr.splitlines()
+
+
+@pytest.mark.parametrize("checks", ["", "nan"])
+def test_the_cpu_runs_it(axpby, checks):
+    """As operations without a kernel, and it is said once."""
+    printed, said = without_compiler(AXPBY_TWICE, axpby._name, MLX_CHECK=checks)
+    assert printed == ["[10.0, 16.0]"] * 2
+    assert said == ["mlx: Axpby has no kernel on Device(gpu, 0) and runs on the CPU"]
+    printed, said = without_compiler(AXPBY_TWICE, axpby._name, MLX_FALLBACK="error", MLX_CHECK=checks)
+    assert printed == [] and len(said) == 2
+    assert all("cannot compile mlx_ext_kernels without NVRTC" in line for line in said)
+
+
+def test_operands_are_there_for_the_cpu(tmp_path):
+    file = tmp_path / "text.cu"
+    file.write_text(SOURCE)
+    printed, said = without_compiler(OVER, file)
+    assert printed == ["[0.0, -1.0, -2.0]"] * 2 + ["1"]  # the GPU is tried once
+    assert said == ["mlx: PlusOne has no kernel on Device(gpu, 0) and runs on the CPU"]
