@@ -19,6 +19,8 @@ def info():
         for i in range(mx.device_count(kind)):
             facts = mx.device_info(mx.Device(kind, i))
             yield f"{kind.name} {i}: {facts['device_name']}, {facts['architecture']}"
+    default = mx.default_device()
+    yield f"default: {default.type.name} {default.index}"
     if not mx.device_count(mx.gpu):
         yield "gpu: none" if libraries else "gpu: none; built without kernels for NVIDIA GPUs"
     for name, facts in libraries.items():

@@ -97,6 +97,9 @@ def test_what_it_runs_on():
     told = tell("--info").splitlines()
     assert told[0] == f"mlx {mx._release}"
     assert len([line for line in told if line.startswith("cpu 0: ")]) == 1
+    kind = mx.default_device().type.name
+    assert [line for line in told if line.startswith("default: ")] == [f"default: {kind} 0"]
+    assert f"{kind} 0: " in "\n".join(told)
     assert [line.split(":")[0] for line in told if " not found" in line or "used for" in line] == [*mx.cuda.libraries()]
 
 
