@@ -24,17 +24,30 @@ def test_vectors_of_no_alignment_are_in_memory_alone():
 
 
 ATOMIC = re.compile(r"\b(?:(?:ATOMIC|atomic)\w*\(|(?:atom|red)\.)[^;\n]*")
-ADDS_WHOLE = re.compile(r"ATOMIC_ADD\(")  # to an uint32_t, as its type has it: the sum is the same in any order
+ADD = re.compile(r"ATOMIC_ADD\(&?((?:\w+(?:\.|->))*(\w+))[,[]")
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+
+
+def types_of(name, texts):
+    """Of what is declared as that anywhere."""
+    found = [m[1] for text in texts for m in re.finditer(rf"\b([A-Za-z_]\w*) +\**{name}\b(?! *\()", text)]
+    return {*found} - {"return", "else"}
+
+
+def adds_whole(call, texts):
+    """Adds to an uint32_t, without a cast: the sum is the same in any order."""
+    m = ADD.match(call)
+    return bool(m) and types_of(m[2], texts) == {"uint32_t"}
 
 
 def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
     """What docs/cuda.md says of the same bits each time: atomic operations count, and find the least of integers."""
     folder = SOURCES / "cuda" / "kernels"
-    found = {}
-    for file in sorted(folder.iterdir()):
-        for m in ATOMIC.finditer(re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)):
-            if file.name == "gpu.h" or not ADDS_WHOLE.match(m[0]):
-                found.setdefault(file.name, []).append(m[0])
+    found, texts = {}, {file.name: COMMENT.sub("", file.read_text()) for file in sorted(folder.iterdir())}
+    for name, text in texts.items():
+        for m in ATOMIC.finditer(text):
+            if name == "gpu.h" or not adds_whole(m[0], texts.values()):
+                found.setdefault(name, []).append(m[0])
     definitions = found.pop("gpu.h")
     assert [d.split("(")[0] for d in definitions] == ["ATOMIC_MIN", "ATOMIC_ADD"] * 2
     adds = [d for d in definitions if d.startswith("ATOMIC_ADD")]
@@ -42,4 +55,14 @@ def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
     assert list(found) == ["note.h"] and len(found["note.h"]) == 1
     assert "uint64_t first[" in (folder / "note.h").read_text()
     for text in ["atomicAdd(p, x)", 'asm("red.global.add.f32 [%0], %1;"']:
-        assert ATOMIC.search(text) and not ADDS_WHOLE.match(ATOMIC.search(text)[0])
+        assert ATOMIC.search(text) and not adds_whole(ATOMIC.search(text)[0], texts.values())
+    declared = "uint32_t n, *p; float x; T y;\nuint32_t counts[2];"
+    for call, whole in {
+        "ATOMIC_ADD(&counts[i], 1u)": True,
+        "ATOMIC_ADD(&a.n, 1u)": True,
+        "ATOMIC_ADD(&x, 1u)": False,
+        "ATOMIC_ADD(&y, v)": False,
+        "ATOMIC_ADD((uint32_t *)&x, 1u)": False,
+        "ATOMIC_ADD(&unknown, 1u)": False,
+    }.items():
+        assert adds_whole(call, [declared]) == whole, call
