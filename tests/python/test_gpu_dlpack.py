@@ -241,6 +241,11 @@ class TestIn:
             a = np.array([0, 1, 1], d)
             x = mx.from_dlpack(Theirs(a), copy=False)
             assert x.dtype == getattr(mx, "bool_" if d == "bool" else d) and x.tolist() == a.tolist()
+        a = np.arange(3.0)
+        x, y = mx.from_dlpack(Theirs(a)), mx.from_dlpack(Theirs(a), copy=False)  # a copy as float32; the memory
+        mx.eval(x)
+        a[0] = 5
+        assert (x.dtype, y.dtype) == (mx.float32, mx.float64) and x.tolist() == [0, 1, 2] and y.tolist() == [5, 1, 2]
         t = Theirs(np.zeros(3, np.complex128))
         with pytest.raises(TypeError, match="expected complex64 on a GPU, got complex128"):
             mx.from_dlpack(t)
