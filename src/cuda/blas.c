@@ -5,14 +5,10 @@
  * our kernels: it is not opened for them either. */
 #include "cuda/blas.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/settings.h"
 #include "cuda/cublaslt.h"
 #include "cuda/libraries.h"
 #include "ops/matmul.h"
@@ -157,17 +153,11 @@ static struct blas {
     enum state state;
 } blas[MAX_GPUS];
 
-static int find_functions(void)
-{
-    const struct cuda_library *l = cuda_library(CUDA_cublasLt);
-    if (!l)
-        return 1;
-#define LT(name, symbol, args)                            \
-    if (!(*(void **)&lt.name = dlsym(l->handle, symbol))) \
-        return 1;
+static const struct cuda_function functions[] = {
+#define LT(name, symbol, args) { symbol, (void **)&lt.name, false },
 #include "cuda/cublaslt.def"
-    return 0;
-}
+};
+static struct cuda_functions library = { CUDA_cublasLt, functions, sizeof functions / sizeof *functions, CUDA_UNKNOWN };
 
 enum { SIDE = 16, AREA = SIDE * SIDE };
 
@@ -224,37 +214,22 @@ static const char *trial(struct blas *b, const struct gpu *g)
     return e ? status_text(e) : NULL;
 }
 
-static int functions_missing = 1;
-static void open_functions(void) { functions_missing = find_functions(); }
-
 LOCK(trying, LOCK_DEVICE);
 
 /* NULL: our kernels do all. */
 static struct blas *blas_of(const struct gpu *g)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct blas *b = &blas[g->number];
-    pthread_once(&once, open_functions);
-    if (functions_missing)
+    if (!cuda_find(&library))
         return NULL;
     lock_take(&trying);
-    if (b->state == UNKNOWN) {
-        const char *why = trial(b, g);
-        b->state = why ? UNUSED : WORKS;
-        if (is_logged(LOG_LIBRARIES))
-            fprintf(stderr, "mlx: cublasLt is %s on GPU %d%s%s\n", why ? "not used" : "used", g->number,
-                    why ? ", where it gave " : "", why ? why : "");
-    }
+    if (b->state == UNKNOWN)
+        b->state = cuda_tried(CUDA_cublasLt, NULL, g->number, trial(b, g)) ? WORKS : UNUSED;
     lock_give(&trying);
     return b->state == WORKS ? b : NULL;
 }
 
-bool gpu_blas_works(void)
-{
-    struct gpu *g = cuda_devices() > 0 ? gpu_use(0) : NULL;
-    mx_error_clear();
-    return g && blas_of(g);
-}
+bool blas_works(const struct gpu *g) { return blas_of(g); }
 
 /* ---- ours */
 

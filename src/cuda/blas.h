@@ -21,7 +21,7 @@ enum blas_outcome gpu_blas_product(const struct run *r, const struct product_pla
                                    const struct blas_terms *terms);
 /* Has it done a product?  Opens nothing. */
 bool gpu_blas_multiplies(void);
-/* Is it used on the first GPU? */
-bool gpu_blas_works(void);
+/* Is it used there?  It is tried when that is first asked. */
+bool blas_works(const struct gpu *g);
 
 #endif

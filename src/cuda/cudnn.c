@@ -10,9 +10,7 @@
  * at. */
 #include "cuda/cudnn.h"
 
-#include <dlfcn.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,15 +367,11 @@ static struct cudnn_on {
     bool tried, works;
 } on[MAX_GPUS];
 
-static int functions_missing = 1;
-static void find_functions(void)
-{
-    const struct cuda_library *l = cuda_library(CUDA_cudnn);
-    int missing = !l;
-#define DNN(returned, name, symbol, args) missing = missing || !(*(void **)&dnn.name = dlsym(l->handle, symbol));
+static const struct cuda_function functions[] = {
+#define DNN(returned, name, symbol, args) { symbol, (void **)&dnn.name, false },
 #include "cuda/cudnn.def"
-    functions_missing = missing;
-}
+};
+static struct cuda_functions library = { CUDA_cudnn, functions, sizeof functions / sizeof *functions, CUDA_UNKNOWN };
 
 /* Some of its engines are cuBLASLt's, of the same CUDA: where it does not find that, it ends the process. */
 static bool finds_blas(void)
@@ -473,32 +467,19 @@ static const char *trial(struct cudnn_on *s, int gpu, bool blas)
     return is_right(result) ? NULL : "a wrong convolution";
 }
 
-static bool works_on(int gpu)
+bool cudnn_works(int gpu)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct cudnn_on *s = &on[gpu];
-    pthread_once(&once, find_functions);
-    if (functions_missing)
+    if (!cuda_find(&library))
         return false;
     bool blas = finds_blas();
     lock_take(&using);
     if (!s->tried) {
-        const char *why = trial(s, gpu, blas);
+        s->works = cuda_tried(CUDA_cudnn, NULL, gpu, trial(s, gpu, blas));
         s->tried = true;
-        s->works = !why;
-        if (is_logged(LOG_LIBRARIES))
-            fprintf(stderr, "mlx: cudnn is %s on GPU %d%s%s\n", why ? "not used" : "used", gpu,
-                    why ? ", where it gave " : "", why ? why : "");
     }
     lock_give(&using);
     return s->works;
-}
-
-bool gpu_cudnn_works(void)
-{
-    struct gpu *g = cuda_devices() > 0 ? gpu_use(0) : NULL;
-    mx_error_clear();
-    return g && works_on(0);
 }
 
 /* ---- ours */
@@ -680,7 +661,7 @@ bool gpu_cudnn_conv(const struct run *r, mx x, mx w, mx y, bool of_weights)
 {
     struct dnn_work k;
     int gpu = gpu_of(r)->number, e = 0;
-    if (!plan_work(&k, r, x, w, y, of_weights) || !works_on(gpu))
+    if (!plan_work(&k, r, x, w, y, of_weights) || !cudnn_works(gpu))
         return false;
     lock_take(&using);
     struct plan *p = plan_of(&k.conv, on[gpu].handle);

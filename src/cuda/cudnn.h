@@ -12,8 +12,8 @@
  * operands w may lie in any way, the others are row-major.  False: cuDNN is not there, or not for such types, sizes or
  * geometry, or failed; what may be queued then is overwritten by who does it instead. */
 bool gpu_cudnn_conv(const struct run *r, mx x, mx w, mx y, bool of_weights);
-/* Is it used on the first GPU? */
-bool gpu_cudnn_works(void);
+/* Is it used on a GPU?  It is tried when that is first asked. */
+bool cudnn_works(int gpu);
 
 struct cudnn {
 #define DNN(returned, name, symbol, args) returned(*name) args;

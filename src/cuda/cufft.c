@@ -6,9 +6,7 @@
  * alone. */
 #include "cuda/cufft.h"
 
-#include <dlfcn.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,15 +129,11 @@ static void keep_plan(struct plan *p)
 
 /* ---- opening, once for each GPU */
 
-static int functions_missing = 1;
-static void find_functions(void)
-{
-    const struct cuda_library *l = cuda_library(CUDA_cufft);
-    int missing = !l;
-#define FFT(name, symbol, args) missing = missing || !(*(void **)&fft.name = dlsym(l->handle, symbol));
+static const struct cuda_function functions[] = {
+#define FFT(name, symbol, args) { symbol, (void **)&fft.name, false },
 #include "cuda/cufft.def"
-    functions_missing = missing;
-}
+};
+static struct cuda_functions library = { CUDA_cufft, functions, sizeof functions / sizeof *functions, CUDA_UNKNOWN };
 
 /* Two rows of 1, 2, 3, 4, as real and as complex numbers, and what they become; from half of that back. */
 enum { TRIAL = 4, TRIAL_ROWS = 2, TRIAL_MOST = 2 * TRIAL };
@@ -209,31 +203,18 @@ static const char *try_all(int gpu)
 
 bool cufft_works(int gpu)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     static struct {
         bool tried, works;
     } on[MAX_GPUS];
-    pthread_once(&once, find_functions);
-    if (functions_missing)
+    if (!cuda_find(&library))
         return false;
     lock_take(&calling);
     if (!on[gpu].tried) {
-        const char *why = try_all(gpu);
+        on[gpu].works = cuda_tried(CUDA_cufft, NULL, gpu, try_all(gpu));
         on[gpu].tried = true;
-        on[gpu].works = !why;
-        if (is_logged(LOG_LIBRARIES))
-            fprintf(stderr, "mlx: cufft is %s on GPU %d%s%s\n", why ? "not used" : "used", gpu,
-                    why ? ", where it gave " : "", why ? why : "");
     }
     lock_give(&calling);
     return on[gpu].works;
-}
-
-bool gpu_cufft_works(void)
-{
-    struct gpu *g = cuda_devices() > 0 ? gpu_use(0) : NULL;
-    mx_error_clear();
-    return g && cufft_works(0);
 }
 
 /* ---- transforms */

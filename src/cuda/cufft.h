@@ -55,7 +55,5 @@ struct cufft_rows {
 bool cufft_transform(const struct run *r, const struct cufft_rows *t);
 /* Is it there, and does it work on this GPU? */
 bool cufft_works(int gpu);
-/* On the first one? */
-bool gpu_cufft_works(void);
 
 #endif

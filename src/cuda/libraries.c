@@ -2,7 +2,10 @@
  *
  * One that the program has loaded already comes first, so that there are not two of it.  Else a library for the newest
  * CUDA that the driver knows, then the one before: in the folders that MLX_CUDA_LIBRARIES names, as the loader finds
- * it, in packages beside this one (site-packages/nvidia), in CUDA toolkits. */
+ * it, in packages beside this one (site-packages/nvidia), in CUDA toolkits.
+ *
+ * One that lacks a function that is called is as one that is not found, and one that does not pass its first trial, which
+ * is its user's, is left alone. */
 #define _GNU_SOURCE /* dladdr, dlinfo */
 #include "cuda/libraries.h"
 
@@ -18,6 +21,7 @@
 
 #include "core/lock.h"
 #include "core/pool.h"
+#include "core/settings.h"
 #include "cuda/blas.h"
 #include "cuda/cudnn.h"
 #include "cuda/cufft.h"
@@ -178,14 +182,47 @@ const struct cuda_library *cuda_library(enum cuda_library_name which)
     return l->handle ? l : NULL;
 }
 
-/* Some are tried before they are used. */
+/* ---- whether it can be used */
+
+bool cuda_find(struct cuda_functions *f)
+{
+    enum cuda_functions_state state = atomic_load_explicit(&f->state, memory_order_acquire);
+    if (state != CUDA_UNKNOWN)
+        return state == CUDA_FOUND;
+    const struct cuda_library *l = cuda_library(f->of);
+    lock_take(&looking);
+    state = atomic_load(&f->state); /* another thread may have looked */
+    if (state == CUDA_UNKNOWN) {
+        state = l ? CUDA_FOUND : CUDA_MISSING;
+        for (int i = 0; i < f->n && l; i++) {
+            *f->all[i].at = dlsym(l->handle, f->all[i].symbol);
+            if (!*f->all[i].at && !f->all[i].later)
+                state = CUDA_MISSING;
+        }
+        atomic_store_explicit(&f->state, state, memory_order_release);
+    }
+    lock_give(&looking);
+    return state == CUDA_FOUND;
+}
+
+bool cuda_tried(enum cuda_library_name which, const char *what, int gpu, const char *why)
+{
+    if (is_logged(LOG_LIBRARIES))
+        fprintf(stderr, "mlx: %s is %s%s%s on GPU %d%s%s\n", rows[which].name, why ? "not used" : "used",
+                what ? " for " : "", what ? what : "", gpu, why ? ", where it gave " : "", why ? why : "");
+    return !why;
+}
+
+/* Some are tried before they are used, here on the first GPU. */
 static bool works(enum cuda_library_name which)
 {
+    struct gpu *g = cuda_devices() > 0 ? gpu_use(0) : NULL;
+    mx_error_clear();
     switch (which) {
-    case CUDA_cublasLt: return gpu_blas_works();
-    case CUDA_cudnn: return gpu_cudnn_works();
-    case CUDA_cufft: return gpu_cufft_works();
-    case CUDA_cusolver: return gpu_solver_works();
+    case CUDA_cublasLt: return g && blas_works(g);
+    case CUDA_cudnn: return g && cudnn_works(0);
+    case CUDA_cufft: return g && cufft_works(0);
+    case CUDA_cusolver: return g && solver_works(SOLVER_EIGH, 0);
     default: return true;
     }
 }

@@ -3,9 +3,7 @@
  * The library is opened when the first program is to be compiled.  An image is kept in a folder of the user's own
  * (core/kept.h), under all that it depends on: the compiler's version, target and options, program and headers. */
 #define _GNU_SOURCE /* secure_getenv */
-#include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,34 +15,28 @@
 #include "cuda/libraries.h"
 
 static struct {
-    const struct cuda_library *library;
 #define NVRTC(name, symbol, args) int(*name) args;
 #include "cuda/nvrtc.def"
 } nvrtc;
 
-static void open_nvrtc(void)
-{
-    const struct cuda_library *l = cuda_library(CUDA_nvrtc);
-    if (!l)
-        return;
-#define NVRTC(name, symbol, args)                            \
-    if (!(*(void **)&nvrtc.name = dlsym(l->handle, symbol))) \
-        return;
+static const struct cuda_function functions[] = {
+#define NVRTC(name, symbol, args) { symbol, (void **)&nvrtc.name, false },
 #include "cuda/nvrtc.def"
-    nvrtc.library = l;
-}
+};
+static struct cuda_functions library = { CUDA_nvrtc, functions, sizeof functions / sizeof *functions, CUDA_UNKNOWN };
+
+static const struct cuda_library *compiler(void) { return cuda_library(CUDA_nvrtc); }
 
 /* Is there a compiler?  False after mx_fail. */
 static bool has_nvrtc(const char *op, const char *name)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, open_nvrtc);
-    if (!nvrtc.library)
+    bool has = cuda_find(&library);
+    if (!has)
         mx_fail_as(MX_NO_COMPILER,
                    "[%s] cannot compile %s without NVRTC, NVIDIA's compiler: pip install "
                    "nvidia-cuda-nvrtc-cu12, or name the folder of libnvrtc.so in MLX_CUDA_LIBRARIES",
                    op, name);
-    return nvrtc.library;
+    return has;
 }
 
 /* ---- what for */
@@ -63,7 +55,7 @@ static bool find_target(const struct gpu *g, const char *op, const char *name, c
     snprintf(option, size, "-arch=%s_%d", *ptx ? "compute" : "sm", best);
     if (best < 0)
         mx_fail_as(MX_NO_COMPILER, "[%s] cannot compile %s: NVRTC %s (%s) knows no target that sm_%d runs", op, name,
-                   nvrtc.library->version, nvrtc.library->path, have);
+                   compiler()->version, compiler()->path, have);
     return best >= 0;
 }
 
@@ -81,14 +73,14 @@ static bool has_headers(const char *folder)
     while (f && !version && fgets(line, sizeof line, f)) sscanf(line, "#define CUDA_VERSION %d", &version);
     if (f)
         fclose(f);
-    return version / 1000 == atoi(nvrtc.library->version);
+    return version / 1000 == atoi(compiler()->version);
 }
 
 /* The folder of CUDA's headers: of the toolkit that CUDA_HOME names, beside the compiler, of the package beside the
  * compiler's, of a toolkit in its usual place. */
 static bool find_headers(char *folder, size_t size)
 {
-    const char *home = secure_getenv("CUDA_HOME"), *lib = nvrtc.library->path;
+    const char *home = secure_getenv("CUDA_HOME"), *lib = compiler()->path;
     int n = (int)(strrchr(lib, '/') ? strrchr(lib, '/') - lib : 0);
     if (home && *home && snprintf(folder, size, "%s/include", home) < (int)size && has_headers(folder))
         return true;
@@ -118,7 +110,7 @@ static void refused_by_nvrtc(void *program, const struct request *q)
         log[n] = 0;
         for (n = strlen(log); n && log[n - 1] == '\n'; n--) log[n - 1] = 0;
     }
-    mx_fail_as(MX_RUNTIME, "[%s] %s: NVRTC %s refused the kernel:\n%.*s", q->op, q->name, nvrtc.library->version, MOST,
+    mx_fail_as(MX_RUNTIME, "[%s] %s: NVRTC %s refused the kernel:\n%.*s", q->op, q->name, compiler()->version, MOST,
                log && *log ? log : "it said nothing");
     free(log);
 }
@@ -144,8 +136,7 @@ static char *compile_program(const struct request *q, size_t *size)
     if (image)
         image[*size] = 0;
     else if (!mx_failed())
-        mx_fail_as(MX_RUNTIME, "[%s] %s: NVRTC %s (%s) failed", q->op, q->name, nvrtc.library->version,
-                   nvrtc.library->path);
+        mx_fail_as(MX_RUNTIME, "[%s] %s: NVRTC %s (%s) failed", q->op, q->name, compiler()->version, compiler()->path);
     if (program)
         nvrtc.destroy(&program);
     return image;
@@ -158,7 +149,7 @@ static char *key_of(const struct request *q, size_t *size)
     FILE *f = open_memstream(&key, size);
     if (!f)
         return mx_fail_memory(strlen(q->text)), NULL;
-    fprintf(f, "nvrtc %s\n", nvrtc.library->version);
+    fprintf(f, "nvrtc %s\n", compiler()->version);
     for (int i = 0; i < q->n; i++) fprintf(f, "%s\n", q->options[i]);
     for (int i = q->ours ? 0 : custom_of_cuda; i < custom_n_headers; i++) fputs(custom_headers[i], f);
     fprintf(f, "\n%s", q->text);

@@ -4,9 +4,7 @@
  * is asked about a small matrix first, so that a version that does not suit the driver is left alone. */
 #include "cuda/solver.h"
 
-#include <dlfcn.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,16 +93,12 @@ static struct solver_on {
 } on[MAX_GPUS];
 LOCK(solving, LOCK_DEVICE); /* a handle is one thread's */
 
-static int functions_missing = 1;
-static void find_functions(void)
-{
-    const struct cuda_library *l = cuda_library(CUDA_cusolver);
-    int missing = !l;
-#define SOLVER(name, symbol, args) missing = missing || !(*(void **)&solver.name = dlsym(l->handle, symbol));
-#define SOLVER_LATER(name, symbol, args) *(void **)&solver.name = missing ? NULL : dlsym(l->handle, symbol);
+static const struct cuda_function functions[] = {
+#define SOLVER(name, symbol, args) { symbol, (void **)&solver.name, false },
+#define SOLVER_LATER(name, symbol, args) { symbol, (void **)&solver.name, true },
 #include "cuda/cusolver.def"
-    functions_missing = missing;
-}
+};
+static struct cuda_functions library = { CUDA_cusolver, functions, sizeof functions / sizeof *functions, CUDA_UNKNOWN };
 
 /* A matrix of 2 by 2 and the larger of its values, or of a pair the imaginary part of the first. */
 static const struct trial {
@@ -172,10 +166,8 @@ static const char *try_kind(struct solver_on *s, enum solver_kind kind)
 bool solver_works(enum solver_kind kind, int gpu)
 {
     static const char *const names[] = { [SOLVER_EIGH] = "eigh", [SOLVER_SVD] = "svd", [SOLVER_EIG] = "eig" };
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct solver_on *s = &on[gpu];
-    pthread_once(&once, find_functions);
-    if (functions_missing)
+    if (!cuda_find(&library))
         return false;
     lock_take(&solving);
     if (!s->tried[kind]) {
@@ -188,20 +180,10 @@ bool solver_works(enum solver_kind kind, int gpu)
                 s->status = solver.set_repeatable(s->handle, CUSOLVER_REPEATABLE);
         }
         const char *why = s->status ? status_text(s->status) : try_kind(s, kind);
-        s->works[kind] = !why;
-        if (is_logged(LOG_LIBRARIES))
-            fprintf(stderr, "mlx: cusolver is %s for %s on GPU %d%s%s\n", why ? "not used" : "used", names[kind], gpu,
-                    why ? ", where it gave " : "", why ? why : "");
+        s->works[kind] = cuda_tried(CUDA_cusolver, names[kind], gpu, why);
     }
     lock_give(&solving);
     return s->works[kind];
-}
-
-bool gpu_solver_works(void)
-{
-    struct gpu *g = cuda_devices() > 0 ? gpu_use(0) : NULL;
-    mx_error_clear();
-    return g && solver_works(SOLVER_EIGH, 0);
 }
 
 /* ---- batches */

@@ -10,8 +10,6 @@
 enum solver_kind { SOLVER_EIGH, SOLVER_SVD, SOLVER_EIG, SOLVER_KINDS };
 /* Does it do these on a GPU?  It is tried when that is first asked. */
 bool solver_works(enum solver_kind kind, int gpu);
-/* Is it used on the first GPU? */
-bool gpu_solver_works(void);
 /* Of x, which is row-major and not empty, as the operations have it; who asked, for messages. */
 int solver_eigh(const struct run *r, mx x, void *const y[3]);
 int solver_svd(const struct run *r, mx x, enum svd_mode mode, void *const y[3], const char *asker);
