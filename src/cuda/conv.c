@@ -5,7 +5,7 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
-#include "cuda/cudnn.h"
+#include "cuda/cudnn_conv.h"
 #include "cuda/gpu.h"
 #include "cuda/kernels/conv.h"
 #include "cuda/kernels/product.h"

@@ -1,4 +1,4 @@
-/* cudnn.h: convolutions by cuDNN, where it is found and works; what is called of it, as version 9 has it. */
+/* cudnn.h: cuDNN, where it is found and works; what is called of it, as version 9 has it. */
 #ifndef MX_CUDA_CUDNN_H
 #define MX_CUDA_CUDNN_H
 
@@ -6,19 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda/gpu.h"
-
-/* Queues what conv, or conv_weight, makes, in the memory that the result has: y of x and w, or w of x and y.  Of the
- * operands w may lie in any way, the others are row-major.  False: cuDNN is not there, or not for such types, sizes or
- * geometry, or failed; what may be queued then is overwritten by who does it instead. */
-bool gpu_cudnn_conv(const struct run *r, mx x, mx w, mx y, bool of_weights);
 /* Is it used on a GPU?  It is tried when that is first asked. */
 bool cudnn_works(int gpu);
+/* Its handle for a GPU, where it works; plans and handles are this thread's alone until it gives them back. */
+void *cudnn_take(int gpu);
+void cudnn_give(void);
 
-struct cudnn {
+extern struct cudnn {
 #define DNN(returned, name, symbol, args) returned(*name) args;
 #include "cuda/cudnn.def"
-};
+} dnn;
 
 /* Numbers of its interface. */
 enum {

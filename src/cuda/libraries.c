@@ -4,8 +4,8 @@
  * CUDA that the driver knows, then the one before: in the folders that MLX_CUDA_LIBRARIES names, as the loader finds
  * it, in packages beside this one (site-packages/nvidia), in CUDA toolkits.
  *
- * One that lacks a function that is called is as one that is not found, and one that does not pass its first trial, which
- * is its user's, is left alone. */
+ * One that lacks a function that is called is as one that is not found, and one that fails its user's first trial of it
+ * is left alone. */
 #define _GNU_SOURCE /* dladdr, dlinfo */
 #include "cuda/libraries.h"
 

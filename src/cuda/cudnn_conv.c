@@ -1,0 +1,218 @@
+/* cudnn_conv.c: convolutions by cuDNN.
+ *
+ * One whose input is dilated is the derivative by the input of another, which is ours turned round: our result is its
+ * input, our input its result, and of its weights the channels are exchanged and the taps count from the other end.
+ * Our own derivatives by the input are made of weights that lie so: they are read where they are.
+ *
+ * cuDNN takes long to open and to ask, and small convolutions gain nothing: they stay with our kernels, and so does
+ * what it does not do, or fails at. */
+#include "cuda/cudnn_conv.h"
+
+#include <string.h>
+
+#include "core/shape.h"
+#include "core/sizes.h"
+#include "cuda/cudnn_plan.h"
+#include "plan/conv.h"
+
+/* Multiply-adds from which on it is used.  Our kernels do fewer in some 10 us of float32, half types in less, which is
+ * what waiting for any operation takes (docs/cuda.md): there is not enough to gain for opening it.  Tests have less. */
+#ifndef CUDNN_LEAST_WORK
+#define CUDNN_LEAST_WORK (1 << 27)
+#endif
+enum { MOST_ELEMENTS = INT32_MAX }; /* of a tensor: not all engines count in 64 bits */
+
+enum weights { AS_THEY_ARE, IN_ROWS, TURNED }; /* of an operand: copied so; of a result: copied from there */
+struct dnn_work {
+    struct dnn_conv conv;
+    struct conv_plan plan;
+    enum weights weights;
+    void *at[PARTS];
+};
+
+/* Of float64 version 9.19 gave other numbers where the padding before and behind an axis differ. */
+static int type_of(enum dtype t)
+{
+    switch (t) {
+    case DT_float32: return CUDNN_FLOAT;
+    case DT_float16: return CUDNN_HALF;
+    case DT_bfloat16: return CUDNN_BFLOAT16;
+    default: return -1;
+    }
+}
+
+/* Is it one that our kernels are faster at?  Measured on an H100 with cuDNN 9.19 and bench/gpu/bench_conv.py, our time
+ * over cuDNN's, of float32: 9 taps of one axis 0.83, by the input 0.76; 3 x 3 x 3 by the weights 0.51; groups of few
+ * channels took 0.08 to 1.4 of PyTorch's.  Half types were slower in all. */
+static bool is_ours(const struct conv_plan *p, enum dtype t, int axes, bool of_weights)
+{
+    enum { FEW = 256 }; /* weights of a tap of a group */
+    bool few = p->groups > 1 && p->in * p->out <= FEW;
+    return !dtype_is_half(t) && (few || axes == 1 || (axes == 3 && of_weights));
+}
+
+/* How far an axis is padded behind its end for so many positions: as before it, if that will do, for which there are
+ * more engines.  Negative: not at all. */
+static int64_t pad_behind(int64_t in, int64_t before, int64_t seen, int64_t stride, int64_t out)
+{
+    int64_t fewest = (out - 1) * stride + seen - in - before, most = fewest + stride - 1;
+    return before >= fewest && before <= most ? before : most < 0 ? -1 : greatest(fewest, 0);
+}
+
+static bool describe_axes(struct dnn_conv *c, const struct conv_plan *p, bool turned)
+{
+    for (int i = 0; i < c->axes; i++) {
+        const struct conv_whole *a = &p->axis[MOST_AXES - c->axes + i];
+        int64_t in = turned ? a->out : a->in, out = turned ? a->in : a->out;
+        int64_t seen = (a->taps - 1) * a->dilation + 1;
+        if ((turned ? a->stride : a->spread) != 1 || seen > MOST_ELEMENTS)
+            return false;
+        c->stride[i] = turned ? a->spread : a->stride;
+        c->dilation[i] = a->dilation;
+        c->before[i] = turned ? seen - 1 - a->low : a->low;
+        c->behind[i] = pad_behind(in, c->before[i], seen, c->stride[i], out);
+        if (c->before[i] < 0 || c->behind[i] < 0)
+            return false;
+        c->part[X].size[FIRST_AXIS + i] = in;
+        c->part[W].size[FIRST_AXIS + i] = a->taps;
+        c->part[Y].size[FIRST_AXIS + i] = out;
+    }
+    return true;
+}
+
+static bool describe_parts(struct dnn_conv *c, const struct conv_plan *p, bool turned)
+{
+    int64_t in = turned ? p->out : p->in, out = turned ? p->in : p->out, work;
+    c->part[X].size[0] = c->part[Y].size[0] = p->images;
+    c->part[X].size[1] = in * p->groups;
+    c->part[Y].size[1] = c->part[W].size[0] = out * p->groups;
+    c->part[W].size[1] = in;
+    if (!describe_axes(c, p, turned))
+        return false;
+    dnn_set_steps(c);
+    for (int i = 0; i < PARTS; i++)
+        if (c->part[i].step[0] > MOST_ELEMENTS / c->part[i].size[0])
+            return false;
+    work = c->part[Y].size[0] * c->part[Y].step[0] * c->part[W].step[0];
+    return work >= CUDNN_LEAST_WORK;
+}
+
+/* Do the weights lie as those of the convolution that this one is the derivative of?  Then `at` becomes their first. */
+static bool lie_turned(const struct conv_plan *p, mx w, uint64_t *at)
+{
+    int64_t strides[5], step = p->out, offset = 0;
+    conv_strides(w, strides);
+    bool yes = p->groups == 1 && (p->out == 1 || strides[0] == 1);
+    for (int i = 2; i >= 0; i--) {
+        yes = yes && (p->axis[i].taps == 1 || strides[1 + i] == -step);
+        offset += (p->axis[i].taps - 1) * strides[1 + i];
+        step *= p->axis[i].taps;
+    }
+    yes = yes && (p->in == 1 || strides[4] == step);
+    *at += yes ? (uint64_t)offset * itemsize(w) : 0;
+    return yes;
+}
+
+static int64_t alignment_of(const void *p, size_t item) { return (uintptr_t)p % 16 ? (int64_t)item : 16; }
+
+static bool plan_work(struct dnn_work *k, const struct run *r, mx x, mx w, mx y, bool of_weights)
+{
+    struct dnn_conv *c = &k->conv;
+    const struct conv_plan *p = &k->plan;
+    enum dtype t = (enum dtype)x->dtype;
+    int type = type_of(t);
+    uint64_t weights = gpu_address(r, w);
+    memset(k, 0, sizeof *k);
+    conv_plan_of(&k->plan, r->args, x, w, y);
+    bool dilated = false, strides = false;
+    for (int i = 0; i < MOST_AXES; i++) {
+        dilated |= p->axis[i].spread != 1;
+        strides |= p->axis[i].stride != 1;
+    }
+    bool lies = !of_weights && !w->row && !strides && lie_turned(p, w, &weights), turned = dilated || lies;
+    if (type < 0 || is_ours(p, t, x->ndim - 2, of_weights))
+        return false;
+    c->gpu = gpu_of(r)->number;
+    c->type = type;
+    c->kind = of_weights ? BY_WEIGHTS : turned ? BY_INPUT : FORWARD;
+    c->axes = (int)greatest(x->ndim - 2, 2);
+    k->weights = turned ? lies ? AS_THEY_ARE : TURNED : of_weights || w->row ? AS_THEY_ARE : IN_ROWS;
+    k->at[X] = gpu_pointer(r, turned ? y : x);
+    k->at[Y] = gpu_pointer(r, turned ? x : y);
+    k->at[W] = k->weights == AS_THEY_ARE ? (void *)weights : NULL;
+    for (int i = 0; i < PARTS; i++) c->part[i].alignment = alignment_of(k->at[i], dtype_size(t));
+    return describe_parts(c, p, turned);
+}
+
+/* Between our weights, w, and those of the convolution turned round: to the latter, or back. */
+static int copy_turned(const struct run *r, const struct conv_plan *p, mx w, uint64_t turned, bool back)
+{
+    int64_t ours[5], taps[3] = { p->axis[0].taps, p->axis[1].taps, p->axis[2].taps };
+    int64_t line = p->out * taps[2], plane = line * taps[1], channel = plane * taps[0];
+    const int shape[] = { (int)p->groups, (int)p->out, (int)taps[0], (int)taps[1], (int)taps[2], (int)p->in };
+    enum { N = sizeof shape / sizeof *shape, FIRST_TAP = 2 };
+    conv_strides(w, ours);
+    int64_t here[N] = { p->out * ours[0], ours[0], ours[1], ours[2], ours[3], ours[4] };
+    int64_t there[N] = { p->in * channel, 1, plane, line, p->out, channel };
+    int64_t *from = back ? there : here, offset = 0; /* which is read from the last tap on */
+    for (int i = 0; i < 3; i++) {
+        offset += (taps[i] - 1) * from[FIRST_TAP + i];
+        from[FIRST_TAP + i] = -from[FIRST_TAP + i];
+    }
+    uint64_t weights = gpu_address(r, w), bytes = (uint64_t)offset * itemsize(w);
+    struct box b = box_of(itemsize(w), N, shape, back ? here : there, from);
+    return gpu_copy_box(r, &b, back ? weights : turned, (back ? turned : weights) + bytes);
+}
+
+/* In a copy of the weights where they need one. */
+static bool queue_work(const struct run *r, const struct dnn_plan *p, int64_t bytes, struct dnn_work *k, mx w,
+                       bool of_weights, int *e)
+{
+    struct gpu_stream *q = gpu_stream(r->stream);
+    struct buffer *workspace = NULL, *copy = NULL;
+    bool fine = !bytes || (workspace = buffer_new_on(r->stream, (size_t)bytes));
+    if (fine && k->weights != AS_THEY_ARE) {
+        fine = (copy = buffer_new_on(r->stream, (size_t)w->size * itemsize(w)));
+        k->at[W] = fine ? buffer_on(copy, r->stream) : NULL;
+    }
+    uint64_t weights = (uint64_t)k->at[W];
+    if (fine && k->weights == IN_ROWS)
+        fine = !gpu_copy_to(r, weights, w);
+    if (fine && k->weights == TURNED && !of_weights)
+        fine = !copy_turned(r, &k->plan, w, weights, false);
+    if (fine) {
+        void *room = workspace ? buffer_on(workspace, r->stream) : NULL;
+        *e = dnn_queue(p, cudnn_take(q->gpu->number), q->stream, k->at, room);
+        cudnn_give();
+        fine = !*e;
+    }
+    if (fine && k->weights == TURNED && of_weights)
+        fine = !copy_turned(r, &k->plan, w, weights, true);
+    if (workspace)
+        buffer_release(workspace);
+    if (copy)
+        buffer_release(copy);
+    return fine;
+}
+
+bool gpu_cudnn_conv(const struct run *r, mx x, mx w, mx y, bool of_weights)
+{
+    struct dnn_work k;
+    int gpu = gpu_of(r)->number, e = 0;
+    if (!plan_work(&k, r, x, w, y, of_weights) || !cudnn_works(gpu))
+        return false;
+    int64_t bytes = 0;
+    struct dnn_plan *p = dnn_plan_of(&k.conv, cudnn_take(gpu));
+    bool done = p && dnn_does(p, &bytes);
+    cudnn_give();
+    done = done && queue_work(r, p, bytes, &k, w, of_weights, &e);
+    cudnn_take(gpu);
+    if (p && e)
+        dnn_give_up(p); /* not again */
+    if (p)
+        dnn_release(p);
+    cudnn_give();
+    if (!done)
+        mx_error_clear();
+    return done;
+}
