@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/shape.h"
-#include "cuda/begin.h"
 #include "cuda/gpu.h"
+#include "cuda/producer.h"
 #include "plan/layout.h"
 
 enum { VALUES = FUSE_MOST };
@@ -425,8 +425,8 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     if (!g)
         return 1;
     for (int i = 0; i < n; i++)
-        if (gpu_begins(m[i]->node))
-            return gpu_run_begun(s, n, m, wanted);
+        if (gpu_is_producer(m[i]->node))
+            return gpu_run_producers(s, n, m, wanted);
     struct fused_maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
     k.few = a.n <= (int64_t)g->multiprocessors * FUSED_THREADS * FUSED_EACH;
     k.most = g->major < 8 ? UNITS_BEFORE_8 : FUSED_UNITS;

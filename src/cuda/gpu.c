@@ -4,7 +4,7 @@
  * number of a batch; the event behind it is recorded when the batch ends, or when somebody asks for it
  * earlier, and kept in a ring: for a mark that has left it a later event serves as well. */
 #include "cuda/gpu.h"
-#include "cuda/begin.h"
+#include "cuda/producer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -493,7 +493,7 @@ const struct backend cuda_backend = {
     .run = gpu_run_entry,
     .run_fused = run_fused,
     .fuses_small = true,
-    .begins = gpu_begins,
+    .is_producer = gpu_is_producer,
     .end = end_batch,
     .launch = gpu_launch_library,
 };

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "core/settings.h"
-#include "cuda/begin.h"
 #include "cuda/blas.h"
 #include "cuda/kernels/product.h"
+#include "cuda/producer.h"
 #include "ops/matmul.h"
 
 enum kernel { SMALL, LARGE, TALL, SMALL_TF32, LARGE_TF32, ALONG, ACROSS, MERGE, OUTER, KERNELS };
@@ -403,17 +403,18 @@ static bool is_zero(mx x)
     return v == 0 && !signbit(v);
 }
 
-int gpu_begin_product(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first, struct begun *b)
+int gpu_produce_product(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
+                        struct produced *b)
 {
-    struct chain c = { n, m, wanted, first, 1u << first };
+    struct epilogue c = { n, m, wanted, first, 1u << first };
     struct run r = run_of(s, m[first]);
     mx zero = NULL;
-    if (chain_goes_on(&c, OP_maximum, (enum dtype)m[first]->one->dtype, &zero) && is_zero(zero)) {
+    if (epilogue_takes(&c, OP_maximum, (enum dtype)m[first]->one->dtype, &zero) && is_zero(zero)) {
         enum blas_outcome o = multiply_with_relu(&r, m[c.at]->one);
-        *b = (struct begun){ .last = c.at, .members = c.passed };
+        *b = (struct produced){ .last = c.at, .members = c.passed };
         if (o != BLAS_DECLINED)
             return o == BLAS_FAILED;
     }
-    *b = (struct begun){ .last = first, .members = 1u << first };
+    *b = (struct produced){ .last = first, .members = 1u << first };
     return cuda_backend.run(s, m[first]);
 }

@@ -2,8 +2,8 @@
  * with, as one kernel that has no bits in memory. */
 #include "cuda/kernels/random.h"
 
-#include "cuda/begin.h"
 #include "cuda/gpu.h"
+#include "cuda/producer.h"
 
 static struct bits_args bits_args_of(const struct run *r, mx key, mx y, int64_t bytes)
 {
@@ -52,14 +52,14 @@ struct draw {
 };
 
 /* A result of type t stays what it is or becomes half as long; its type. */
-static enum dtype rounded(struct chain *d, enum dtype t)
+static enum dtype rounded(struct epilogue *d, enum dtype t)
 {
-    return chain_goes_on(d, OP_astype, DT_float16, NULL)    ? DT_float16
-           : chain_goes_on(d, OP_astype, DT_bfloat16, NULL) ? DT_bfloat16
-                                                            : t;
+    return epilogue_takes(d, OP_astype, DT_float16, NULL)    ? DT_float16
+           : epilogue_takes(d, OP_astype, DT_bfloat16, NULL) ? DT_bfloat16
+                                                             : t;
 }
 
-static struct draw *drawn(struct draw *r, const struct chain *d, int kind)
+static struct draw *drawn(struct draw *r, const struct epilogue *d, int kind)
 {
     r->kind = kind;
     r->last = d->at;
@@ -67,31 +67,31 @@ static struct draw *drawn(struct draw *r, const struct chain *d, int kind)
     return r;
 }
 
-/* The most that one kernel can do of what member `first` begins. */
+/* The most that one kernel can do of what member `first` produces. */
 static struct draw draw_of(int n, struct entry *const m[], const bool wanted[], int first)
 {
-    struct chain d = { n, m, wanted, first, 1u << first };
+    struct epilogue d = { n, m, wanted, first, 1u << first };
     struct draw r = { .first = first };
     mx by = NULL;
     drawn(&r, &d, DRAW_BITS);
-    if (m[first]->one->dtype != DT_uint32 || !chain_goes_on(&d, OP_astype, DT_float32, NULL))
+    if (m[first]->one->dtype != DT_uint32 || !epilogue_takes(&d, OP_astype, DT_float32, NULL))
         return r;
-    if (chain_goes_on(&d, OP_less, DT_bool_, &r.bound))
+    if (epilogue_takes(&d, OP_less, DT_bool_, &r.bound))
         return *drawn(&r, &d, DRAW_BERNOULLI);
-    if (!chain_goes_on(&d, OP_divide, DT_float32, &by) || !array_readable(by) ||
-        float_at(DT_float32, array_host(by)) != 0x1p32 || !chain_goes_on(&d, OP_minimum, DT_float32, &r.most))
+    if (!epilogue_takes(&d, OP_divide, DT_float32, &by) || !array_readable(by) ||
+        float_at(DT_float32, array_host(by)) != 0x1p32 || !epilogue_takes(&d, OP_minimum, DT_float32, &r.most))
         return r;
     enum dtype t = rounded(&d, DT_float32);
-    if (!chain_goes_on(&d, OP_multiply, t, &r.range) || !chain_goes_on(&d, OP_add, t, &r.low))
+    if (!epilogue_takes(&d, OP_multiply, t, &r.range) || !epilogue_takes(&d, OP_add, t, &r.low))
         return r;
     drawn(&r, &d, DRAW_UNIFORM);
-    if (t != DT_float32 || !chain_goes_on(&d, OP_erfinv, t, NULL))
+    if (t != DT_float32 || !epilogue_takes(&d, OP_erfinv, t, NULL))
         return r;
     t = rounded(&d, t);
     drawn(&r, &d, DRAW_NORMAL);
-    if (chain_goes_on(&d, OP_multiply, t, &r.factor)) {
+    if (epilogue_takes(&d, OP_multiply, t, &r.factor)) {
         drawn(&r, &d, DRAW_NORMAL);
-        if (chain_goes_on(&d, OP_add, t, &r.loc))
+        if (epilogue_takes(&d, OP_add, t, &r.loc))
             drawn(&r, &d, DRAW_NORMAL);
     }
     return r;
@@ -127,9 +127,10 @@ static int run_draw(struct stream *s, struct entry *const m[], const struct draw
     return failed;
 }
 
-int gpu_begin_draw(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first, struct begun *b)
+int gpu_produce_draws(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
+                      struct produced *b)
 {
     struct draw d = draw_of(n, m, wanted, first);
-    *b = (struct begun){ .last = d.last, .members = d.members };
+    *b = (struct produced){ .last = d.last, .members = d.members };
     return run_draw(s, m, &d);
 }

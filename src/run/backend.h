@@ -106,7 +106,7 @@ struct backend {
     bool (*ends)(const struct node *n);
     /* May this entry, which is not element-wise and makes one array, be a member whose operands are none of the
      * others'?  NULL: none may. */
-    bool (*begins)(const struct node *n);
+    bool (*is_producer)(const struct node *n);
     /* Copies x, of any strides, into row-major y of its dtype from element `at` on.  NULL: run/control.c knows how,
      * for a device. */
     int (*put)(struct stream *s, mx y, int64_t at, mx x);

@@ -83,18 +83,18 @@ static bool can_end(const struct entry *e, const struct membership *p, struct ma
     return from >= 0 && p[from].up >= 0 && n->in[0]->size > 0 && be->ends(n);
 }
 
-/* An entry of another kind begins a group, if the backend can do that. */
-static bool can_begin(const struct entry *e)
+/* An entry of another kind may be what a group reads first, if the backend can do that. */
+static bool can_produce(const struct entry *e)
 {
     const struct backend *be = backend_of(e->node->stream);
-    return be->begins && e->node->nout == 1 && !e->keep && e->one->size > 0 && be->begins(e->node);
+    return be->is_producer && e->node->nout == 1 && !e->keep && e->one->size > 0 && be->is_producer(e->node);
 }
 
 static void form_groups(int n, const struct entry *e, struct marks m, struct membership *p)
 {
     for (int i = 0; i < n; i++) {
-        bool ends = can_end(&e[i], p, m), begins = can_begin(&e[i]);
-        int mine = ends || begins || can_fuse(&e[i]) ? i : -1;
+        bool ends = can_end(&e[i], p, m), produces = can_produce(&e[i]);
+        int mine = ends || produces || can_fuse(&e[i]) ? i : -1;
         p[i] = (struct membership){ .up = mine, .size = 1, .last = -1 };
         for (int k = 0; k < e[i].node->nin; k++) {
             int from = maker(m, e[i].node->in[k]);
@@ -103,7 +103,7 @@ static void form_groups(int n, const struct entry *e, struct marks m, struct mem
             int other = root_of(p, from);
             if (other == mine)
                 continue;
-            if (mine < 0 || begins || p[other].closed || p[other].size + p[mine].size > FUSE_MOST) {
+            if (mine < 0 || produces || p[other].closed || p[other].size + p[mine].size > FUSE_MOST) {
                 p[other].closed = true;
                 continue;
             }

@@ -1,11 +1,11 @@
-/* begin.c: see begin.h. */
-#include "cuda/begin.h"
+/* producer.c: see producer.h. */
+#include "cuda/producer.h"
 
 #include "plan/layout.h"
 
-bool gpu_begins(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n); }
+bool gpu_is_producer(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n); }
 
-bool chain_goes_on(struct chain *c, int op, enum dtype to, mx *other)
+bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other)
 {
     int reader = -1, operand = 0;
     for (int i = c->at + 1; i < c->n; i++)
@@ -32,7 +32,7 @@ bool chain_goes_on(struct chain *c, int op, enum dtype to, mx *other)
     return true;
 }
 
-int gpu_run_begun(struct stream *s, int n, struct entry *const m[], const bool wanted[])
+int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
     struct entry rest[FUSE_MOST], *left[FUSE_MOST];
     bool needed[FUSE_MOST];
@@ -40,10 +40,10 @@ int gpu_run_begun(struct stream *s, int n, struct entry *const m[], const bool w
     uint32_t gone = 0, made = 0; /* members that are done; those whose results are in memory */
     int n_left = 0, failed = 0;
     for (int i = 0; i < n && !failed; i++) {
-        struct begun b = { .last = i };
-        if (!gpu_begins(m[i]->node))
+        struct produced b = { .last = i };
+        if (!gpu_is_producer(m[i]->node))
             continue;
-        failed = (gpu_draws(m[i]->node) ? gpu_begin_draw : gpu_begin_product)(s, n, m, wanted, i, &b);
+        failed = (gpu_draws(m[i]->node) ? gpu_produce_draws : gpu_produce_product)(s, n, m, wanted, i, &b);
         gone |= b.members;
         made |= 1u << b.last;
     }
