@@ -165,8 +165,19 @@ static int64_t index_value(mx a, const char *p, bool *huge)
     return v;
 }
 
+/* Element `place` of an array of the shape that the program gave. */
+static int report_given(const struct lookup_outside *o, const struct index_given *g, int64_t place)
+{
+    int at[INDEX_GIVEN], shown[INDEX_GIVEN];
+    for (int i = g->ndim; i-- > 0; place /= g->shape[i]) {
+        at[i] = (int)(place % g->shape[i]);
+        shown[i] = 2; /* each of them */
+    }
+    return lookup_report(o, g->ndim, shown, at);
+}
+
 /* Reports the first index of an array that is out of range: 1 if there is one and it is a failure. */
-static int report_first(const char *op, enum outside_use use, const struct lookup_index *o)
+static int report_first(const char *op, enum outside_use use, const struct lookup_index *o, const struct index_given *g)
 {
     mx a = o->array;
     const char *data = host(a);
@@ -178,7 +189,7 @@ static int report_first(const char *op, enum outside_use use, const struct looku
         int64_t from = v < 0 && !huge ? v + o->size : v;
         if (from < 0 || from > o->room) {
             struct lookup_outside out = { op, use, o->axis, o->size, o->room, v, huge };
-            return lookup_report(&out, a->ndim, a->shape, at);
+            return g && g->is ? report_given(&out, g, a->size - left - 1) : lookup_report(&out, a->ndim, a->shape, at);
         }
         for (int i = a->ndim; i-- > 0;) {
             offset += a->strides[i];
@@ -482,21 +493,22 @@ static void clear_gathered(struct lookup *l, enum which which)
 }
 
 /* Gathers along an axis that has no element, so that no index of it is in range and none is the nearest. */
-static int gather_nowhere(struct lookup *l, const char *op, unsigned outside, const struct lookup_index *o)
+static int gather_nowhere(struct lookup *l, const char *op, unsigned outside, const struct lookup_index *o,
+                          const struct index_given *g)
 {
     if (outside != OUTSIDE_NOTHING)
-        return report_first(op, OUTSIDE_NOWHERE, o);
+        return report_first(op, OUTSIDE_NOWHERE, o, g);
     clear_gathered(l, EVERY);
-    return outside_counts() && report_first(op, OUTSIDE_READ, o);
+    return outside_counts() && report_first(op, OUTSIDE_READ, o, g);
 }
 
-static int gather_lookups(struct lookup *l, const char *op, unsigned outside)
+static int gather_lookups(struct lookup *l, const char *op, unsigned outside, const struct index_given *g)
 {
     int want = 2 * pool_threads(), cut = 0;
     l->fold = folder_of(SCATTER_SET, l->type);
     for (int k = 0; k < l->grid.n; k++)
         if (l->grid.index[k].room < 0)
-            return gather_nowhere(l, op, outside, &l->grid.index[k]);
+            return gather_nowhere(l, op, outside, &l->grid.index[k], g);
     l->block = gather_block;
     l->which = EVERY;
     atomic_init(&l->out_of_range, false);
@@ -513,7 +525,7 @@ static int gather_lookups(struct lookup *l, const char *op, unsigned outside)
         return 1;
     }
     for (int k = 0; k < l->grid.n && outside_counts(); k++)
-        if (report_first(op, OUTSIDE_READ, &l->grid.index[k]))
+        if (report_first(op, OUTSIDE_READ, &l->grid.index[k], g))
             return 1;
     if (outside == OUTSIDE_NOTHING)
         clear_gathered(l, OUT_OF_RANGE);
@@ -574,7 +586,7 @@ int run_gather(const struct run *r)
         return 0;
     lookup_several(&l.grid, r->x[0], r->y[0], a->axes.n, r->x + 1, a->axes);
     locate(&l, r->x[0], r->y[0]);
-    return gather_lookups(&l, index_asker("gather", a->asker), a->outside);
+    return gather_lookups(&l, index_asker("gather", a->asker), a->outside, NULL);
 }
 
 int run_gather_axis(const struct run *r)
@@ -587,7 +599,7 @@ int run_gather_axis(const struct run *r)
         return 0;
     lookup_axis(&l.grid, r->x[0], r->y[0], r->x[1], a->axis);
     locate(&l, r->x[0], r->y[0]);
-    return gather_lookups(&l, index_asker("take_along_axis", a->asker), a->outside);
+    return gather_lookups(&l, index_asker("take_along_axis", a->asker), a->outside, &a->given);
 }
 
 /* Which updates of a scatter are to be handled, known before it writes over its operand.  Non-zero after a failure. */
@@ -600,7 +612,7 @@ static int check_index(const struct run *r, const char *op, unsigned outside, mx
         return 0;
     if (use == OUTSIDE_WRITTEN || o.room < 0)
         *which = IN_RANGE;
-    return outside_counts() && report_first(op, use, &o);
+    return outside_counts() && report_first(op, use, &o, NULL);
 }
 
 int run_scatter(const struct run *r)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cuda/gpu.h"
+#include "ops/index.h"
 #include "plan/factor.h"
 #include "plan/lookup.h"
 
@@ -51,6 +52,24 @@ static int read_note(struct gpu_stream *q, enum gpu_note when, struct note *n)
     return e ? e : clear_note(q, when);
 }
 
+_Static_assert((int)NOTE_GIVEN == (int)INDEX_GIVEN, "a message tells of as many dimensions");
+
+/* Of a gather along an axis, whose program may have given another shape. */
+static void note_given(const struct run *r, struct note_about *a)
+{
+    if (r->node->op->id != OP_gather_axis || a->kind != NOTE_PLACE)
+        return;
+    const struct index_given *g = &((const struct gather_axis_args *)r->args)->given;
+    if (!g->is)
+        return;
+    a->given.each = 1;
+    for (int i = 0; i < a->ndim; i++) /* behind the grid, where the index is the same for all */
+        if (a->shown >> i & 1 && a->shape[i] == 1)
+            a->given.each *= r->x[1]->shape[i];
+    a->given.ndim = g->ndim;
+    for (int i = 0; i < g->ndim; i++) a->given.shape[i] = g->shape[i];
+}
+
 int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
@@ -65,6 +84,7 @@ int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
     t->note = (struct note *)note_at(q, when);
     t->heard = &q->notes.heard[when];
     t->launch = ++q->notes.launches;
+    note_given(r, &t->about);
     return 0;
 }
 
@@ -107,11 +127,20 @@ static int report_note(const struct note *n)
         return lookup_report_segment(&o, noted_value(n->first + NOTE_WORDS), place);
     if (a->kind == NOTE_MATRIX)
         return lookup_report_matrix(&o, place);
+    int64_t given = 0, step = a->given.each; /* the element of the array that the program gave */
     for (int i = a->ndim; i-- > 0; place /= a->shape[i]) {
         bool shown = a->shown >> i & 1;
         shape[i] = shown ? 2 : 1;
         at[i] = shown ? (int)(place % a->shape[i]) : 0;
+        given += at[i] * step;
+        step *= shown ? a->shape[i] : 1;
     }
+    for (int i = a->given.ndim; i-- > 0 && a->given.each; given /= a->given.shape[i]) {
+        shape[i] = 2;
+        at[i] = (int)(given % a->given.shape[i]);
+    }
+    if (a->given.each)
+        return lookup_report(&o, a->given.ndim, shape, at);
     return a->kind == NOTE_CORNER ? lookup_report_corner(&o) : lookup_report(&o, a->ndim, shape, at);
 }
 

@@ -377,6 +377,7 @@ COMPOSE(gather_axis)
 {
     struct gather_axis_args a = *(const struct gather_axis_args *)c->args;
     a.whole = true;
+    a.given.is = false;
     y[0] = mx_infer(c->op, &a, 2, (mx[]){ c->x[0], broadcast_index(c->x[0], c->x[1], a.axis) });
 }
 

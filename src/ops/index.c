@@ -238,8 +238,20 @@ static int gather_axis_shapes(const struct call *c, struct spec out[])
 
 static mx gather_axis(struct asked q, mx x, mx index, int axis)
 {
-    struct gather_axis_args a = { axis, q.outside, q.asker, false };
+    struct gather_axis_args a = { axis, q.outside, q.asker, false, { 0 } };
     mx in[2] = { x, index };
+    return mx_infer(&op_gather_axis, &a, 2, in);
+}
+
+/* The same by what the program gave as `indices`, whose elements `index` has in their order. */
+static mx gather_given(struct asked q, mx x, mx index, int axis, mx indices)
+{
+    struct gather_axis_args a = { axis, q.outside, q.asker, false, { 0 } };
+    mx in[2] = { x, index };
+    if (indices->ndim <= INDEX_GIVEN && !shapeless()) {
+        a.given = (struct index_given){ .is = true, .ndim = indices->ndim };
+        memcpy(a.given.shape, indices->shape, (size_t)indices->ndim * sizeof *indices->shape);
+    }
     return mx_infer(&op_gather_axis, &a, 2, in);
 }
 
@@ -322,7 +334,7 @@ mx mx_take_as(struct asked q, mx x, mx indices, int axis)
     if (shapeless() && indices->tracer && !x->tracer && a == 0) /* as exported files say it */
         return rows_asked(q, x, indices);
     mx index = m ? mx_flatten(indices, 0, -1) : mx_expand_dims(indices, (const int[]){ 0 }, 1);
-    mx y = gather_axis(q, x, mx_expand_dims(index, others, n), a);
+    mx y = gather_given(q, x, mx_expand_dims(index, others, n), a, indices);
     if (m == 1)
         return y;
     if (m == 0)
@@ -375,7 +387,8 @@ mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis)
 {
     if (!check_along_axis(index_asker("take_along_axis", asker), &x, indices, &axis, true))
         return MX_NIL;
-    return gather_axis((struct asked){ asker, OUTSIDE_NEAREST }, x, indices, axis);
+    struct asked q = { asker, OUTSIDE_NEAREST };
+    return asker == ITSELF ? gather_given(q, x, indices, axis, indices) : gather_axis(q, x, indices, axis);
 }
 
 mx mx_take_along_axis(mx x, mx indices, int axis) { return mx_take_along_axis_for(ITSELF, x, indices, axis); }

@@ -20,6 +20,7 @@ struct scatter_args {
     struct ints axes;
     unsigned fold, outside, asker;
 };
+enum { INDEX_GIVEN = 4 }; /* dimensions of which a message tells */
 /* gather_axis: operands x, indices; scatter_axis: x, indices, updates.  The index array has x's
  * shape but for the axis, where it has as many as are wanted; other axes of it may be 1, if it is not said
  * to be whole. */
@@ -27,6 +28,12 @@ struct gather_axis_args {
     int axis;
     unsigned outside, asker;
     bool whole;
+    /* The shape of the array of indices that the program gave, where it is known, for messages.  It is no argument:
+     * nodes that differ in it are equal. */
+    struct index_given {
+        bool is;
+        int ndim, shape[INDEX_GIVEN];
+    } given;
 };
 struct scatter_axis_args {
     int axis;

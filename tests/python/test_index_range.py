@@ -2,6 +2,7 @@
 or all of them are errors."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -303,7 +304,7 @@ CALLS = {
     ),
     "take_along_axis": (
         lambda: mx.take_along_axis(mx.ones((2, 3)), mx.array([[0], [-4]]), 1),
-        r"\[take_along_axis\] index -4 at position \(1,\) .* axis 1 of size 3",
+        r"\[take_along_axis\] index -4 at position \(1, 0\) .* axis 1 of size 3",
     ),
     "getitem": (lambda: mx.arange(5)[mx.array([-7])], r"\[getitem\] index -7 .* nearest element is read"),
     "add": (lambda: mx.zeros(3).at[mx.array([1, 3])].add(1), r"\[setitem\] index 3 .* nothing is written there"),
@@ -332,6 +333,43 @@ CALLS = {
         r"\[segmented_mm\] expected segments .* <= 3, got \(0, 9\)",
     ),
 }
+
+
+PAIRS = [[0, 1], [2, 70]]
+
+
+@pytest.mark.parametrize(
+    ("call", "position"),
+    [
+        (lambda x: mx.take(x, mx.array(PAIRS), 0), "(1, 1)"),
+        (lambda x: mx.take(x, mx.array(PAIRS), 1), "(1, 1)"),
+        (lambda x: mx.take(x, mx.array([[0], [70]]), 1), "(1, 0)"),
+        (lambda x: mx.take(x, mx.broadcast_to(mx.array([[0], [70]]), (2, 3)), 0), "(1, 0)"),
+        (lambda x: mx.take(x, mx.array([70]), 0), "(0,)"),
+        (lambda x: mx.take(x, mx.array(70), 0), "()"),
+        (lambda x: mx.take(x, mx.array(PAIRS)), "(1, 1)"),
+        (lambda x: mx.take(x, mx.array([1, 70])), "(1,)"),
+        (lambda x: mx.take(x, mx.array([[[[[0, 70]]]]])), "(1,)"),  # more dimensions than are told
+        (lambda x: x[mx.array(PAIRS)], "(1, 1)"),
+        (lambda x: x[:, mx.array(PAIRS)], "(1, 1)"),
+        (lambda x: x[mx.array([[0], [70]]), mx.array([0, 1])], "(1, 0)"),
+        (lambda x: mx.take_along_axis(x, mx.array([[0, 1, 2, 70]]), 0), "(0, 3)"),
+        (lambda x: mx.take_along_axis(x, mx.array([[0], [70], [1]]), 1), "(1, 0)"),
+        (lambda x: mx.take_along_axis(x, mx.array([0, 70]), None), "(1,)"),
+    ],
+)
+def test_positions_are_those_in_the_array_of_indices(call, position):
+    mx.set_index_errors(True)
+    with mx.stream(mx.cpu):
+        x = mx.zeros((3, 4))
+        for f in (call, mx.compile(call), lambda x: mx.vjp(call, [x], [mx.ones_like(call(x))])[0][0]):
+            with pytest.raises(
+                mx.ArrayIndexError, match=rf"index 70 at position {re.escape(position)} is out of range"
+            ):
+                mx.eval(f(x))
+        for f in (mx.compile(call, shapeless=True), lambda x: mx.vmap(call)(x[None])):
+            with pytest.raises(mx.ArrayIndexError, match="index 70 at position"):
+                mx.eval(f(x))
 
 
 @pytest.mark.parametrize("name", CALLS)

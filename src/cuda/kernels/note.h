@@ -7,7 +7,7 @@
 #include <stdint.h>
 #endif
 
-enum { NOTE_INDICES = 8, NOTE_DIMS = 64, NOTE_WORDS = 3, NOTE_BITS = 24, NOTE_VALUES = 2 };
+enum { NOTE_INDICES = 8, NOTE_DIMS = 64, NOTE_GIVEN = 4, NOTE_WORDS = 3, NOTE_BITS = 24, NOTE_VALUES = 2 };
 
 /* Of what: an axis, at a place of a grid; the corner of a slice; a matrix; the beginning of a segment, and its end;
  * or of a matrix of a batch, that it cannot be factored. */
@@ -21,6 +21,10 @@ struct note_about {
     int64_t count;                  /* places of each index array */
     uint64_t shown;                 /* the dimensions of the arrays that are not 1, as bits */
     int32_t ndim, shape[NOTE_DIMS]; /* in which places are numbered; without dimensions they are numbers */
+    struct {
+        int64_t each; /* elements of the array to one that is shown; 0: it is told as it is */
+        int32_t ndim, shape[NOTE_GIVEN];
+    } given; /* the shape that the program gave the array of indices, in which a place is told */
     struct {
         int32_t axis, huge; /* huge: a value is a uint64 */
         int64_t size, room;
