@@ -56,7 +56,7 @@ def bits(x):
 
 
 # What half types have formulas of their own for on a GPU (test_gpu_halves.py has all their numbers).
-OWN_OF_HALVES = "exp expm1 log log2 log10 log1p tanh erf sigmoid sqrt rsqrt divide logaddexp"
+OWN_OF_HALVES = "exp expm1 log log2 log10 log1p tanh erf sigmoid sqrt rsqrt divide logaddexp power"
 
 
 def same(f, *x, own=()):

@@ -128,6 +128,46 @@ FN float logaddexp_half(float a, float b)
     return a == b ? a + LN_2 : (a > b ? a : b) + tail;
 }
 
+/* ---- powers
+ *
+ * 2^(b log2 |a|), where the logarithm and the product are sums of two floats, the second of which has what the first
+ * lost: the product's error counts as the result's, whatever its size. */
+
+/* a b + c where that is a float: what rounding lost, also where the host has no instruction for it. */
+FN float lost_half(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+/* log2(m), m > 0 and finite, of at most 12 bits: e + (2 / ln 2) artanh(f / (2 + f)) */
+struct log2_wide_half {
+    float high, low;
+};
+FN struct log2_wide_half log2_wide_half(float m)
+{
+    struct log_f32 x = log_split_f32(m);
+    float d = 2 + x.f, r = unit_inverse_normal(d), s = x.f * r, rest = lost_half(-s, d, x.f) * r, z = s * s;
+    float p = z * poly3_f32(z, 0.333333333f, 0.2f, 0.142857143f, 0.111111111f), high = s * 2.88539004f;
+    float low = lost_half(s, 2.88539004f, -high) + m_fma_f32(2.88539004f, m_fma_f32(s, p, rest), s * 3.85192598e-8f);
+    float sum = x.e + high, left = (high - (sum - x.e)) + low;
+    struct log2_wide_half y;
+    y.high = sum + left;
+    y.low = left - (y.high - sum);
+    return y;
+}
+
+/* Special cases as in shared/math_f32.h. */
+FN float power_half(float a, float b)
+{
+    float m = m_fabs_f32(a), most = m == 0 ? -INFINITY : m;
+    struct log2_wide_half l = log2_wide_half(m);
+    float v = b * l.high, rest = lost_half(b, l.high, -v) + b * l.low;
+    v = m > 0 && m < INFINITY ? v : b * most;
+    v = m == 1 || b == 0 ? 0 : v;
+    float y = unit_exp2(v), half = b * 0.5f;
+    y = m_fabs_f32(v) < 128 && v != 0 ? m_fma_f32(y, rest * LN_2, y) : y;
+    int whole = m_trunc_f32(b) == b, odd = whole && m_trunc_f32(half) != half;
+    y = odd ? m_copysign_f32(y, a) : y;
+    return a < 0 && !whole && m < INFINITY ? NAN : y;
+}
+
 /* ---- roots and quotients */
 
 FN float sqrt_half(float x) { return unit_sqrt(x); }
@@ -162,5 +202,6 @@ FN float divide_half(float a, float b) { return unit_quotient(a, b); }
 #define HALF_HAS_rsqrt ~, rsqrt_half, FN
 #define HALF_HAS_divide ~, divide_half, FN
 #define HALF_HAS_logaddexp ~, logaddexp_half, FN
+#define HALF_HAS_power ~, power_half, FN
 
 #endif
