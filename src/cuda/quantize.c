@@ -136,11 +136,12 @@ int gpu_run_dequantize(const struct run *r)
 /* ---- products */
 
 /* Rows of x that meet codes as they are read; of half types, from which warps multiply matrices where they can, and
- * from which numbers are worth writing out, for our kernels and for cuBLASLt; of those that each picked matrix meets, of
- * half types, too.
+ * from which numbers are worth writing out, for our kernels and for cuBLASLt; of those that each picked matrix meets,
+ * of half types, too.
  *
- * On an H100 our kernels make 123 TFLOP/s of 4 bits and 256 rows, 0.27 us a row of a matrix of 4096 by 4096; its numbers
- * take 17 us to be written out, and cuBLASLt some 20 us to read and multiply them, up to 256 rows: 37 us are 137 rows. */
+ * On an H100 our kernels make 123 TFLOP/s of 4 bits and 256 rows, 0.27 us a row of a matrix of 4096 by 4096; its
+ * numbers take 17 us to be written out, and cuBLASLt some 20 us to read and multiply them, up to 256 rows: 37 us are
+ * 137 rows. */
 enum { FEW = 16, WARPS_FROM = 2, NUMBERS_FROM = 1024, NUMBERS_FROM_BLAS = 160, PICKED_FEW = 7 };
 
 static bool few_dimensions(const struct node *n)

@@ -55,8 +55,8 @@ enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
     X(logaddexp)           \
     X(power)
 
-/* What steps do, numbered nearly without gaps so that a kernel finds each quickly: first what has one operand beside single
- * values, then what has more; rows of ops.def by the class of their operands. */
+/* What steps do, numbered nearly without gaps so that a kernel finds each quickly: first what has one operand beside
+ * single values, then what has more; rows of ops.def by the class of their operands. */
 enum fused_op {
 #define X(name) FUSED_##name##_ONE,
     FUSED_WITH_ONE(X)

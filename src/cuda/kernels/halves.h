@@ -177,8 +177,8 @@ FN float divide_half(float a, float b) { return unit_quotient(a, b); }
 #undef LOG2_E
 #undef LN_2
 
-/* ---- which formula a row has: HALF_FORMULA(exp) is exp_half, and HALF_FORMULA(sin) sin_f32; HALF_FN(name, apart) tells
- * how its function is declared, which is short, or else as said. */
+/* ---- which formula a row has: HALF_FORMULA(exp) is exp_half, and HALF_FORMULA(sin) sin_f32; HALF_FN(name, apart)
+ * tells how its function is declared: these are short, others as said. */
 
 #define HALF_SECOND_(x, second, ...) second
 #define HALF_THIRD_(x, y, third, ...) third
