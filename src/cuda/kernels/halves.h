@@ -1,10 +1,11 @@
 /* halves.h: formulas for half types, which are computed as float32 and rounded.
  *
  * Of a result that is rounded to 8 or 11 bits, a float32 of which the last bits are not right is as good nearly always:
- * these take what devices have units for (2^x, log2 x, 1/x, 1/sqrt(x), each within 2^-22), and polynomials where that
- * would lose bits.  Relative errors are at most 2^-20, so a result is the neighbour of the one that the formulas of
- * shared/ give for less than one operand in a thousand, and the same for all others; what belongs to NaN, infinities,
- * zeros and numbers below the normal ones is the same (tests/python/test_gpu_halves.py has all operands).
+ * these take what devices have units for (2^x, log2 x, 1/x, 1/sqrt(x), each within some 2^-22), and polynomials where
+ * that would lose bits.  Relative errors are some 2^-20, of exponentials of bfloat16 that are far from 1 some 2^-18, so
+ * a result is the neighbour of the one that the formulas of shared/ give for less than one operand in a thousand, and
+ * the same for all others; so is what belongs to NaN, infinities and zeros (tests/python/test_gpu_halves.py has all
+ * operands).  Derivatives that are nearly 0 (silu_slope) have the errors of the terms that cancel.
  *
  * Include cuda/kernels/gpu.h before. */
 #ifndef MX_CUDA_KERNELS_HALVES_H
