@@ -13,8 +13,10 @@ The largest errors seen, in units in the last place of the true result, which `l
 float16 and bfloat16 number and over 10^8 float32 numbers spread evenly over all bit patterns (`erfinv`,
 whose reference is an iteration: 10^6); functions of two over 10^6 pairs of half types and 10^7 of
 float32, of every magnitude and of ordinary size by turns. Half types are computed in float32 and
-rounded once, hence 0.5. The kernels are those of the best instruction set of the machine that made it;
-tests hold every instruction set to bounds (tests/property/elementwise_accuracy.c).
+rounded once, hence 0.5; on a GPU some have shorter formulas, by which less than one result in a
+thousand is the other neighbour of the true one ([cuda.md](cuda.md#how-it-works)). The kernels are those
+of the best instruction set of the machine that made it; tests hold every instruction set to bounds
+(tests/property/elementwise_accuracy.c).
 
 `logaddexp` has no bound relative to its result where its two terms cancel, near 0: there the error is
 that of the terms, at most 2 units of the larger operand. `sigmoid` adds up the errors of an exponential,

@@ -2,9 +2,11 @@
 
 import mlx.core as mx
 from beside import bandwidth, begin, compare, torch
+from beside import ours as best
 
 SIDE, LAYERS = 4096, 32  # more than caches hold
 ROWS = [1, 2, 4, 16, 64, 256, 512, 2048]
+WAYS = [32, 64, 96, 128, 160, 192, 256, 384, 512, 768, 1024]
 FORMATS = {"4 bits": {"bits": 4}, "8 bits": {"bits": 8}, "mxfp4": {"mode": "mxfp4"}, "mxfp8": {"mode": "mxfp8"}}
 
 
@@ -18,6 +20,32 @@ def theirs(x, layers):
     for w in layers:
         x = x @ w.T
     return x
+
+
+def by_numbers(x, layers, form):
+    """What quantized_matmul does for many rows, whatever it does for these."""
+    for w in layers:
+        x = x @ mx.dequantize(*w, **form).T
+    return x
+
+
+def ways(name, form, layers):
+    """Both ways to a product of some rows, by which src/cuda/quantize.c tells from where numbers are worth writing out:
+    our kernel, which two matrices at once always run on, and a library's or our matmul of the numbers."""
+    pairs = [[mx.stack(both) for both in zip(*layers[i : i + 2])] for i in range(0, LAYERS, 2)]
+    mx.eval(pairs)
+    for rows in WAYS:
+        x = mx.random.normal((rows, SIDE)).astype(mx.bfloat16)
+        two = mx.stack([x, x])
+        mx.eval(x, two)
+        packed = best(lambda two=two: ours(two, pairs, form)) / LAYERS
+        numbers = best(lambda x=x: by_numbers(x, layers, form)) / LAYERS
+        taken = best(lambda x=x: ours(x, layers, form)) / LAYERS
+        print(
+            f"{name}: {SIDE}^2, {rows:4} rows: packed {packed * 1e6:6.1f} us, by numbers {numbers * 1e6:6.1f} us"
+            f" ({packed / numbers:.2f}x), quantized_matmul {taken * 1e6:6.1f} us",
+            flush=True,
+        )
 
 
 def main():
@@ -52,6 +80,7 @@ def main():
             size // LAYERS + 2 * SIDE**2,
             limit,
         )
+        ways(name, form, layers)
         del layers
 
 

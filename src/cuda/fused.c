@@ -74,6 +74,11 @@ static int operation_of(const struct node *n, enum dtype to)
 #include "ops/ops.def"
 #undef KIND
     };
+    static const uint16_t halves[OP_COUNT] = {
+#define X(name) [OP_##name] = FUSED_##name##_H,
+        FUSED_OF_HALF(X) FUSED_OF_HALVES(X)
+#undef X
+    };
     enum dtype t = (enum dtype)n->in[0]->dtype;
     if (class_of(t) < 0 || class_of(to) < 0)
         return -1;
@@ -81,6 +86,8 @@ static int operation_of(const struct node *n, enum dtype to)
         return FUSED_SELECT;
     if (n->op->id == OP_astype)
         return cast_of(t, to);
+    if (dtype_is_half(t) && n->op->id < OP_COUNT && halves[n->op->id])
+        return halves[n->op->id];
     int op = n->op->id < OP_COUNT ? rows[n->op->id][class_of(t)] : 0;
     return op && (is_wide(t) || class_of(t) == CLASS_F || t == DT_bool_) ? op : -1;
 }

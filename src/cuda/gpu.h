@@ -191,16 +191,22 @@ int gpu_fold_box(const struct run *r, unsigned kind, mx y, int64_t offset, const
 /* y[i] = x[index[i]], of the indices that there are: y has the shape of the index, 1, and that of x but for its first
  * axis. */
 int gpu_take(const struct run *r, mx y, mx x, mx index);
-/* n keys, which are put in order with their numbers; those of one value keep theirs (sort.c). */
+/* n keys, which are put in order with their numbers, or what else there is of each; those of one value keep theirs
+ * (sort.c). */
 struct gpu_keys {
     uint32_t *key[2], *number[2];
     int64_t n;
+    int low;                 /* bits of a key that do not count */
+    const uint32_t *instead; /* of numbers, which are 0, 1, ...; NULL: nothing; for more than GPU_KEYS_FEW keys */
 };
+enum { GPU_KEYS_FEW = 8192 };
 size_t gpu_keys_room(int64_t n); /* in words of 32 bits, as they lie at `room` */
 struct gpu_keys gpu_keys_at(uint32_t *room, int64_t n);
-/* Those of key[0], of values up to `most`: in one of the pairs of arrays, whose number is returned.  Negative after
- * mx_fail. */
+/* Those of key[0], of values up to `most`, or of all bits set: in one of the pairs of arrays, whose number is returned.
+ * Negative after mx_fail. */
 int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most);
+/* By how many bits, above the lowest that do not count, those are put in order. */
+int gpu_keys_bits(int low, uint64_t most);
 
 /* The products that a plan says of its first operands, n of them, into y (product.c); what else there is to be said is
  * in `a`. */

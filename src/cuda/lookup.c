@@ -314,12 +314,18 @@ static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum 
     return look_at_keys(s->r, c, when);
 }
 
+/* What updates are folded as: set ones as what has their size. */
+static enum dtype folded_as(const struct scatter *s, mx y)
+{
+    static const enum dtype plain[] = { [1] = DT_uint8, [2] = DT_uint16, [4] = DT_uint32, [8] = DT_uint64 };
+    return s->fold == SCATTER_SET ? plain[itemsize(y)] : (enum dtype)y->dtype;
+}
+
 static int fold(const struct scatter *s, const struct keys_call *keys, mx y, const uint32_t *key,
                 const uint32_t *number)
 {
     static struct gpu_found found[DT_COUNT], singles[DT_COUNT];
-    static const enum dtype plain[] = { [1] = DT_uint8, [2] = DT_uint16, [4] = DT_uint32, [8] = DT_uint64 };
-    enum dtype t = s->fold == SCATTER_SET ? plain[itemsize(y)] : (enum dtype)y->dtype;
+    enum dtype t = folded_as(s, y);
     struct fold_call c = { .key = key,
                            .number = number,
                            .n = keys->n,
@@ -343,6 +349,62 @@ static int fold(const struct scatter *s, const struct keys_call *keys, mx y, con
                             (void *[]){ &c });
 }
 
+/* ---- many updates of single elements: in buckets of places, with their values
+ *
+ * They are put in the order of the higher bits of their places, and a warp goes through all that share these: a pass
+ * less, and no value is fetched from where it was. */
+
+enum { BUCKET_PLACES = 1024 }; /* from which there are enough warps */
+
+/* How many places there are that updates may go to. */
+static int64_t places_in_all(const struct scatter *s, const struct keys_call *c, mx y)
+{
+    return ((y->size - 1 - s->p.begin) >> c->shift) + 1;
+}
+
+static bool has_buckets(const struct scatter *s, const struct keys_call *c, mx y)
+{
+    int64_t places = places_in_all(s, c, y);
+    return (c->elements || s->p.slice == 1) && itemsize(y) <= sizeof(uint32_t) && c->n > GPU_KEYS_FEW &&
+           places >= BUCKET_PLACES && places <= c->n;
+}
+
+/* Are updates words, one behind the other?  Then they are where values are first. */
+static bool are_in_order(const struct scatter *s, const struct keys_call *c, mx y)
+{
+    return itemsize(y) == sizeof(uint32_t) && !c->elements && s->p.ndim == 1 && s->p.near[0] == 1;
+}
+
+static int fold_buckets(const struct scatter *s, struct keys_call *c, mx y, struct gpu_keys *keys)
+{
+    static struct gpu_found found[DT_COUNT];
+    const struct run *r = s->r;
+    enum { LANE_BITS = 5 };
+    uint64_t most = (uint64_t)places_in_all(s, c, y); /* one more than the last, for those that are left out */
+    bool ready = are_in_order(s, c, y);
+    c->value = ready ? NULL : keys->number[0];
+    c->size = (int32_t)itemsize(y);
+    keys->instead = ready ? gpu_pointer(r, s->arrays.updates) : c->value;
+    /* Warps go through twice as many where that is a pass less. */
+    keys->low = LANE_BITS + (gpu_keys_bits(LANE_BITS + 1, most) < gpu_keys_bits(LANE_BITS, most));
+    int now = find_keys(s, c, y, NOTE_LATER) ? -1 : gpu_keys_sort(r, keys, most), bits = gpu_keys_bits(keys->low, most);
+    if (now < 0)
+        return 1;
+    struct bucket_call b = { .far = c->lookup.far,
+                             .key = keys->key[now],
+                             .value = keys->number[now],
+                             .n = c->n,
+                             .places = (int64_t)most,
+                             .shift = c->shift,
+                             .low = keys->low,
+                             .mask = (uint32_t)(((uint64_t)1 << bits) - 1),
+                             .fold = (int32_t)s->fold };
+    enum dtype t = folded_as(s, y);
+    void *f = gpu_find(gpu_of(r), &found[t], "scatter", "scatter_buckets", t);
+    return !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(b.places, BUCKET_THREADS / 32 * BUCKET_LANES),
+                            BUCKET_THREADS, (void *[]){ &b });
+}
+
 /* Slices that may overlap without being the same are updated element by element. */
 static int run_update(struct scatter *s, mx y)
 {
@@ -356,10 +418,15 @@ static int run_update(struct scatter *s, mx y)
         return 1;
     struct gpu_keys keys = gpu_keys_at(buffer_on(b, s->r->stream), c.n);
     c.key = keys.key[0];
-    int failed = find_keys(s, &c, y, NOTE_LATER);
-    if (!failed && c.n > 1) /* and one more than the last place, for those that are left out */
-        now = gpu_keys_sort(s->r, &keys, (uint64_t)((y->size - 1) >> c.shift) + 1);
-    failed = failed || now < 0 || fold(s, &c, y, keys.key[now], c.n > 1 ? keys.number[now] : NULL);
+    int failed;
+    if (has_buckets(s, &c, y)) {
+        failed = fold_buckets(s, &c, y, &keys);
+    } else {
+        failed = find_keys(s, &c, y, NOTE_LATER);
+        if (!failed && c.n > 1) /* and one more than the last place, for those that are left out */
+            now = gpu_keys_sort(s->r, &keys, (uint64_t)((y->size - 1) >> c.shift) + 1);
+        failed = failed || now < 0 || fold(s, &c, y, keys.key[now], c.n > 1 ? keys.number[now] : NULL);
+    }
     buffer_release(b);
     return failed;
 }

@@ -125,21 +125,34 @@ static int order_long(const struct run *r, struct order *o)
 
 static int64_t keys_each(int64_t n) { return ceil_div(n, 64) * 64; }
 
+_Static_assert((int)GPU_KEYS_FEW == SORT_TILE(4), "the keys of a tile get numbers");
+
 size_t gpu_keys_room(int64_t n) { return (size_t)(4 * keys_each(n)); }
 
 struct gpu_keys gpu_keys_at(uint32_t *room, int64_t n)
 {
     int64_t each = keys_each(n);
-    return (struct gpu_keys){ { room, room + each }, { room + 2 * each, room + 3 * each }, n };
+    return (struct gpu_keys){ { room, room + each }, { room + 2 * each, room + 3 * each }, n, 0, NULL };
+}
+
+int gpu_keys_bits(int low, uint64_t most)
+{
+    int passes = 1;
+    while (most >> (low + passes * SORT_BITS)) passes++;
+    return passes * SORT_BITS;
 }
 
 int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most)
 {
-    struct order o = { .c = { .from = k->key[0], .n = k->n, .rows = 1, .passes = 1 },
+    struct order o = { .c = { .from = k->key[0],
+                              .places = k->instead,
+                              .n = k->n,
+                              .rows = 1,
+                              .passes = gpu_keys_bits(k->low, most) / SORT_BITS,
+                              .low = k->low },
                        .size = sizeof(uint32_t),
                        .key = { k->key[0], k->key[1] },
                        .place = { k->number[0], k->number[1] } };
-    while (most >> o.c.passes * SORT_BITS) o.c.passes++;
     int now = o.c.passes % 2;
     o.c.to = k->key[now];
     o.c.to_places = k->number[now];

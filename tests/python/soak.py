@@ -72,6 +72,7 @@ class Value:
     ndim = property(lambda self: self.x.ndim)
     dtype = property(lambda self: str(self.x.dtype).split(".")[-1].replace("bool", "bool_"))
     inexact = property(lambda self: self.dtype in EPS)
+    half = property(lambda self: self.dtype in ("float16", "bfloat16"))
     eps = property(lambda self: EPS[self.dtype])
     exact = property(lambda self: self.error == 0)
     leaf = property(lambda self: self.text.startswith("numbers("))
@@ -196,12 +197,18 @@ def along(p, v):
 REAL = """abs negative sign square floor ceil round sigmoid tanh erf exp expm1 sin cos sqrt rsqrt log log1p log2 arctan
 sinh"""
 COMPLEX = "abs negative square conjugate real imag"
+OWN = "sigmoid tanh erf exp expm1 sqrt rsqrt log log1p log2 divide logaddexp"  # formulas of half types alone
+
+
+def exact_of(v, names):
+    """Those of which half types' results are the CPU's, too."""
+    return [name for name in names.split() if not (v.half and name in OWN.split())]
 
 
 @operation(10)
 def unary(p):
     v = p.pick(lambda v: v.inexact, exact=True)
-    return f"mx.{p.dice.choice((COMPLEX if v.dtype == 'complex64' else REAL).split())}({v.name})"
+    return f"mx.{p.dice.choice(exact_of(v, COMPLEX if v.dtype == 'complex64' else REAL))}({v.name})"
 
 
 @operation(2)
@@ -220,7 +227,7 @@ def binary(p):
         names = "logical_and logical_or equal add multiply"
     else:
         names += " divide logaddexp" if a.inexact else " bitwise_xor bitwise_and"
-    return f"mx.{p.dice.choice(names.split())}({a.name}, {b.name})"
+    return f"mx.{p.dice.choice(exact_of(a, names))}({a.name}, {b.name})"
 
 
 @operation(4)
@@ -376,7 +383,7 @@ def smooth(p):
     """None of them makes a difference larger."""
     v = p.pick(near)
     name = p.dice.choice(["abs", "negative", "tanh", "sigmoid", "sin", "cos"])
-    return f"mx.{name}({v.name})", v.error and v.error + 2 * v.eps
+    return f"mx.{name}({v.name})", (v.error or v.half) and v.error + 2 * v.eps
 
 
 @operation(6)

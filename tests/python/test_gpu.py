@@ -68,8 +68,13 @@ def bits(x):
         return np.array(mx.view(x, width))
 
 
-def same(f, *x):
-    """f on both devices: equal to the bit, and made on the GPU."""
+# What half types have formulas of their own for on a GPU (test_gpu_halves.py has all their numbers).
+OWN_OF_HALVES = "exp expm1 log log2 log10 log1p tanh erf sigmoid sqrt rsqrt divide logaddexp power"
+
+
+def same(f, *x, own=()):
+    """f on both devices: equal to the bit, and made on the GPU. Of half types one result in a hundred may be near,
+    where `own` has operations that these have formulas of their own for."""
     try:
         with mx.stream(mx.cpu):
             there = f(*x)
@@ -80,13 +85,18 @@ def same(f, *x):
         here = f(*x)
         mx.eval(here)
     assert here.dtype == there.dtype and here.shape == there.shape
-    assert np.array_equal(bits(here), bits(there))
+    a, b = bits(here), bits(there)
+    if here.dtype in (mx.float16, mx.bfloat16) and set(own) & set(OWN_OF_HALVES.split()):
+        off = np.abs(a.astype(np.int64) - b)
+        assert off.max(initial=0) <= 4 and np.count_nonzero(off) <= 1 + off.size // 100
+    else:
+        assert np.array_equal(a, b)
 
 
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, mx.bool_, mx.complex64], ids=str)
 def test_unary(name, dtype):
-    same(UNARY[name], operands(dtype, 1001, 1))
+    same(UNARY[name], operands(dtype, 1001, 1), own=[name])
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -95,7 +105,7 @@ def test_binary(name, dtype):
     if name == "power" and dtype in (mx.float64, mx.complex64):
         pytest.skip("the power of doubles is the platform's")
     a = operands(dtype, 1001, 1)
-    same(BINARY[name], a, a[::-1])
+    same(BINARY[name], a, a[::-1], own=[name])
 
 
 LAYOUTS = {

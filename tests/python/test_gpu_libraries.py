@@ -240,6 +240,15 @@ def test_relu_is_made_without_the_library(how):
 
 
 @pretended
+def test_packed_weights_are_written_out_for_it():
+    """Of fewer rows where there is the library: its products are worth that sooner."""
+    text = "mx.quantized_matmul(x(bf16, {}, 128), *mx.quantize(x(bf16, 96, 128)))"
+    texts = ["x(bf16, 64, 64) @ x(bf16, 64, 64)"] + [text.format(rows) for rows in (16, 159, 160, 1023, 1024)]
+    results, _ = products(texts, MLX_CUDA_LIBRARIES=str(FOLDER))
+    assert [n[0] for _, n in results[1:]] == [0, 0, 1, 1, 1]
+
+
+@pretended
 def test_what_is_known_to_be_aligned():
     """Axes of one matrix have any step, which says nothing of alignment: unaligned operands are read slowly."""
     texts = [

@@ -250,6 +250,32 @@ def test_many_updates_of_single_elements(n, size):
                     assert np.array_equal(np.array(got.astype(mx.float64)), expected)
 
 
+BUCKETS = [(mx.float32, size) for size in (1024, 1025, 8191, 8192, 16_385, 40_000)]
+BUCKETS += [(t, 8191) for t in (mx.float16, mx.bfloat16, mx.int32, mx.uint16, mx.int8, mx.bool_)]
+
+
+@pytest.mark.parametrize("dtype, size", BUCKETS, ids=str)
+@pytest.mark.filterwarnings("ignore:.*out of range")
+def test_many_updates_in_buckets(dtype, size):
+    """Of many places, each of which has its own one after the other; some places have many, and some have none."""
+    r = np.random.default_rng(size)
+    n = 10_000 + size
+    i = np.where(r.random(n) < 0.9, r.integers(0, size, n) // 2 * 2, r.integers(size - 9, size, n))
+    i[r.integers(0, n, 50)] -= size
+    i[r.integers(0, n, 20)] = 2**30
+    x, u = (mx.array(r.integers(-3, 4, k) * 0.375, mx.float32).astype(dtype) for k in (size, n))
+    i = mx.array(i)
+    mx.eval(x, u, i)
+    for fold in FOLDS:
+        same(lambda x, u, i: put(x, i, u, fold), x, u, i)  # noqa: B023
+    same(lambda x, u, i: put(x, i, u[::-1], "add"), x, u, i)
+    same(lambda x, u, i: put(x, i, u[:1], "add"), x, u, i)
+    wide = mx.broadcast_to(x[:, None], (size, 3))
+    same(lambda x, u, i: put(x, (i, 1), u, "add"), wide, u, i)
+    same(lambda x, u, i: put(x, (slice(None), i), mx.broadcast_to(u, (3, n)), "add"), wide.T, u, i)
+    same(lambda x, u, i: mx.put_along_axis(x, i, u, 0), x, u, mx.abs(i) % size)
+
+
 @pytest.fixture
 def said():
     """Takes what is said of indices out of range, and has the next one said again."""

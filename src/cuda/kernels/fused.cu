@@ -9,6 +9,7 @@
 
 #include "cuda/kernels/formulas.h"
 #include "cuda/kernels/fused.h"
+#include "cuda/kernels/halves.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/warp.h"
@@ -522,6 +523,15 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
 #include "ops/ops.def"
 #undef KIND
 
+#define X(name) \
+    FN uint32_t one_##name##_half(uint32_t x) { return bits_f32(name##_half(f32_bits(x))); }
+FUSED_OF_HALF(X)
+#undef X
+#define X(name) \
+    FN uint32_t two_##name##_half(uint32_t x, uint32_t y) { return bits_f32(name##_half(f32_bits(x), f32_bits(y))); }
+FUSED_OF_HALVES(X)
+#undef X
+
 /* Every element of u becomes `value`, of element k of u and of others: `side` at a time, while those behind move up,
  * since registers have no numbers. */
 #define EACH(side, value, move_up)                                                   \
@@ -664,6 +674,9 @@ BOUNDED_KERNEL(FUSED_KERNEL, struct fused_args, FUSED_THREADS, 7)
 #define UNARY(name, label, set, ...) ROW(set, CASE_ONE(name, b8, B))
 #include "ops/ops.def"
 #undef KIND
+#define X(name) CASE_ONE(name, half, H)
+                FUSED_OF_HALF(X)
+#undef X
                 CASE_MOVE(I_OF_F, (uint32_t)i32_from_f32(f32_bits(u[k])))
                 CASE_MOVE(U_OF_F, u32_from_f32(f32_bits(u[k])))
                 CASE_MOVE(B_OF_F, (uint32_t)(f32_bits(u[k]) != 0))
@@ -689,6 +702,9 @@ BOUNDED_KERNEL(FUSED_KERNEL, struct fused_args, FUSED_THREADS, 7)
 #define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, b8, B))
 #include "ops/ops.def"
 #undef KIND
+#define X(name) CASE_TWO(name, half, H)
+                FUSED_OF_HALVES(X)
+#undef X
             case FUSED_SELECT:
                 UNROLLED
                 for (int q = 0; q < QUADS; q++) {

@@ -34,8 +34,29 @@ enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
     X(subtract)           \
     X(multiply)
 
-/* What steps do, numbered nearly without gaps so that a kernel finds each quickly: first what has one operand beside single
- * values, then what has more; rows of ops.def by the class of their operands. */
+/* Those that half types have formulas of their own for (halves.h), of one operand and of two. */
+#define FUSED_OF_HALF(X) \
+    X(exp)               \
+    X(expm1)             \
+    X(log)               \
+    X(log2)              \
+    X(log10)             \
+    X(log1p)             \
+    X(tanh)              \
+    X(erf)               \
+    X(sigmoid)           \
+    X(sigmoid_slope)     \
+    X(silu)              \
+    X(silu_slope)        \
+    X(sqrt)              \
+    X(rsqrt)
+#define FUSED_OF_HALVES(X) \
+    X(divide)              \
+    X(logaddexp)           \
+    X(power)
+
+/* What steps do, numbered nearly without gaps so that a kernel finds each quickly: first what has one operand beside
+ * single values, then what has more; rows of ops.def by the class of their operands. */
 enum fused_op {
 #define X(name) FUSED_##name##_ONE,
     FUSED_WITH_ONE(X)
@@ -56,7 +77,10 @@ enum fused_op {
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
 #include "ops/ops.def"
 #undef KIND
-    FUSED_COPY,
+#define X(name) FUSED_##name##_H,
+    FUSED_OF_HALF(X)
+#undef X
+        FUSED_COPY,
     FUSED_I_OF_F,
     FUSED_U_OF_F,
     FUSED_B_OF_F,
@@ -80,7 +104,10 @@ enum fused_op {
 #define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
 #include "ops/ops.def"
 #undef KIND
-    FUSED_SELECT,
+#define X(name) FUSED_##name##_H,
+    FUSED_OF_HALVES(X)
+#undef X
+        FUSED_SELECT,
     FUSED_OPS,
     /* The first with one operand, and the first with more that are not single values. */
     FUSED_UNARY = FUSED_BEFORE_UNARY + 1,

@@ -13,8 +13,15 @@ KERNEL(cu_keys, struct keys_call)
         element = n - i * a.lookup.slice;
     }
     struct lookup_at at = lookup_at(&a.lookup, i);
-    if (a.elements)
-        at.far += lookup_in_slice(&a.lookup, element).far;
+    if (a.elements) {
+        struct lookup_at in = lookup_in_slice(&a.lookup, element);
+        at.far += in.far;
+        at.near += in.near;
+    }
     if (a.key)
         a.key[n] = at.outside && a.drops ? ORDER_NONE : (uint32_t)(at.far >> a.shift);
+    if (a.value)
+        a.value[n] = a.size == 4   ? ((const uint32_t *)a.lookup.near)[at.near]
+                     : a.size == 2 ? ((const uint16_t *)a.lookup.near)[at.near]
+                                   : ((const uint8_t *)a.lookup.near)[at.near];
 }

@@ -11,8 +11,10 @@ enum { ORDER_THREADS = 256 };
  * of a slice counts as an update. */
 struct keys_call {
     struct lookup_call lookup;
-    uint32_t *key; /* NULL: indices are only looked at */
+    uint32_t *key;   /* NULL: indices are only looked at */
+    uint32_t *value; /* of each update, in a word; NULL: not asked for */
     int64_t n;
+    int32_t size; /* of an element, for values */
     int32_t shift, elements;
     int32_t drops; /* those out of range are left out */
 };
@@ -29,6 +31,20 @@ struct fold_call {
     int32_t shift, elements;
     int32_t fold;  /* enum update */
     int32_t lanes; /* numbers in what the lookup calls an element: 1 or 16 bytes of them */
+};
+
+/* Updates of single elements that are in the order of the higher bits of where they go alone, and among those in their
+ * own, with their values: a warp has BUCKET_LANES places, a thread one of them, and goes through all updates of those
+ * that share the bits. */
+enum { BUCKET_THREADS = 256, BUCKET_EACH = 4, BUCKET_LANES = 32 };
+struct bucket_call {
+    void *far;
+    const uint32_t *key, *value;
+    int64_t n, places;
+    int32_t shift;
+    int32_t low;   /* bits that updates are not in the order of */
+    uint32_t mask; /* of those above them that they are */
+    int32_t fold;  /* enum update */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* scatter.cu: updates of one type folded into where they go: cu_scatter_f32.  The build compiles it as it does
  * elementwise.cu.  Each place gets its updates one after the other in their order, as on the CPU: half types are
- * rounded after each. */
+ * rounded after each.  Elements of 4 bytes at most, IN_WORD, may come as words. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
@@ -134,3 +134,101 @@ KERNEL(PASTE(cu_scatter, SUFFIX), struct fold_call)
             COPY_LANES(y, v.v, 16);
     }
 }
+
+#ifdef IN_WORD /* elements of 4 bytes at most */
+
+FN S value_in(uint32_t word)
+{
+    union {
+        uint32_t word;
+        S value;
+    } u;
+    u.word = word;
+    return u.value;
+}
+
+/* Of the threads of a warp, which all take part, how many have a bit that is set: those below all others. */
+FN int count_in_warp(uint32_t bit)
+{
+    uint32_t same = SAME_IN_WARP(bit, 1);
+    return (int)POPCOUNT(bit ? same : ~same);
+}
+
+/* The first update of a bucket, or of one behind it: by a warp, which looks at 32 of those that are left at a time. */
+FN int64_t bucket_begin(const struct bucket_call *a, uint32_t bucket, int lane)
+{
+    int64_t low = 0, high = a->n;
+    while (low < high) {
+        int64_t step = (high - low + 31) / 32, at = low + lane * step;
+        int before = count_in_warp(at < high && (a->key[at] >> a->low & a->mask) < bucket);
+        if (before < 32 && low + before * step < high)
+            high = low + before * step;
+        if (before)
+            low += (before - 1) * step + 1;
+    }
+    return low;
+}
+
+#define EACH_UPDATE(op)                                          \
+    for (int e = 0; e < CHUNK; e += 4) {                         \
+        struct words4 k4 = *(const struct words4 *)(keys + e);   \
+        struct words4 v4 = *(const struct words4 *)(values + e); \
+        UNROLLED                                                 \
+        for (int c = 0; c < 4; c++) {                            \
+            S u = value_in(v4.w[c]), z = op;                     \
+            y = k4.w[c] == place ? z : y;                        \
+        }                                                        \
+    }
+
+/* Each place gets its updates in their order.  The next ones are on their way while these are looked at. */
+KERNEL(PASTE(cu_scatter_buckets, SUFFIX), struct bucket_call)
+{
+    enum { CHUNK = 32 * BUCKET_EACH, WARPS = BUCKET_THREADS / 32 };
+    SHARED ALIGNED(16) uint32_t all_keys[WARPS][CHUNK];
+    SHARED ALIGNED(16) uint32_t all_values[WARPS][CHUNK];
+    int lane = (int)threadIdx.x % 32;
+    int64_t first = ((int64_t)blockIdx.x * WARPS + threadIdx.x / 32) * BUCKET_LANES;
+    if (first >= a.places)
+        return;
+    uint32_t *keys = all_keys[threadIdx.x / 32], *values = all_values[threadIdx.x / 32];
+    uint32_t place = (uint32_t)first + (uint32_t)lane, bucket = (uint32_t)first >> a.low & a.mask;
+    bool mine = first + lane < a.places;
+    S *to = (S *)a.far + ((int64_t)place << a.shift);
+    S y = mine ? *to : value_in(0);
+    uint32_t key[BUCKET_EACH], value[BUCKET_EACH];
+    int64_t i = bucket_begin(&a, bucket, lane);
+    UNROLLED
+    for (int k = 0; k < BUCKET_EACH; k++) {
+        int64_t at = i + 32 * k + lane;
+        key[k] = at < a.n ? a.key[at] : ORDER_NONE;
+        value[k] = at < a.n ? a.value[at] : 0;
+    }
+    for (; i < a.n; i += CHUNK) {
+        UNROLLED
+        for (int k = 0; k < BUCKET_EACH; k++) {
+            keys[32 * k + lane] = key[k];
+            values[32 * k + lane] = value[k];
+        }
+        WARP_BARRIER();
+        bool on = (keys[CHUNK - 1] >> a.low & a.mask) == bucket;
+        UNROLLED
+        for (int k = 0; k < BUCKET_EACH; k++) {
+            int64_t at = i + CHUNK + 32 * k + lane;
+            key[k] = on && at < a.n ? a.key[at] : ORDER_NONE;
+            value[k] = on && at < a.n ? a.value[at] : 0;
+        }
+        switch (a.fold) {
+        case UPDATE_ADD: EACH_UPDATE(FOLD(add)) break;
+        case UPDATE_PROD: EACH_UPDATE(FOLD(multiply)) break;
+        case UPDATE_MAX: EACH_UPDATE(FOLD(maximum)) break;
+        case UPDATE_MIN: EACH_UPDATE(FOLD(minimum)) break;
+        default: EACH_UPDATE(u) break;
+        }
+        if (!on)
+            break;
+        WARP_BARRIER();
+    }
+    if (mine)
+        *to = y;
+}
+#endif

@@ -6,6 +6,8 @@
 #ifndef MX_CUDA_KERNELS_WARP_H
 #define MX_CUDA_KERNELS_WARP_H
 
+#include "cuda/kernels/pairs.h"
+
 #ifdef __CUDACC__
 #if __CUDA_ARCH__ >= 800
 #define HAS_WARP_PRODUCTS 1
@@ -69,8 +71,6 @@ FN void put_words2(shared_at p, uint32_t x, uint32_t y)
 
 #if !HAS_WARP_PRODUCTS
 
-FN uint32_t pair_f16(float x, float y) { return f16_from_f32(x) | (uint32_t)f16_from_f32(y) << 16; }
-FN uint32_t pair_bf16(float x, float y) { return bf16_from_f32(x) | (uint32_t)bf16_from_f32(y) << 16; }
 FN void copy_later_at(shared_at to, const void *from, int there)
 {
     struct words4 zeros = { { 0 } }, x = there ? *(const struct words4 *)from : zeros;
@@ -113,20 +113,6 @@ FN void load_matrices_at(uint32_t r[4], shared_at row, const int turned)
     }
 WARP_PRODUCT(f16, "f16")
 WARP_PRODUCT(bf16, "bf16")
-
-/* Two numbers as the neighbours that they are in a matrix. */
-FN uint32_t pair_f16(float x, float y)
-{
-    uint32_t r;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
-    return r;
-}
-FN uint32_t pair_bf16(float x, float y)
-{
-    uint32_t r;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
-    return r;
-}
 
 /* Sums, differences and products of such neighbours.  Each is rounded once, which gives what rounding it to float32
  * before would: that has 24 bits, no fewer than twice those of a half type and two, and products are exact in it, but
@@ -227,9 +213,6 @@ FN void load_matrices_at(uint32_t r[4], shared_at row, const int turned)
     }
 WARP_PRODUCT(f16)
 WARP_PRODUCT(bf16)
-
-FN uint32_t pair_f16(float x, float y) { return f16_from_f32(x) | (uint32_t)f16_from_f32(y) << 16; }
-FN uint32_t pair_bf16(float x, float y) { return bf16_from_f32(x) | (uint32_t)bf16_from_f32(y) << 16; }
 
 FN float near_exp2(float x) { return exp_f32(x * 0.693147180559945309417f); }
 
