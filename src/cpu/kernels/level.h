@@ -27,30 +27,6 @@
 #define IVDEP _Pragma("GCC ivdep")
 #endif
 
-/* Bytes of a vector register. */
-#if defined __AVX512F__
-#define REGISTER 64
-#elif defined __AVX2__
-#define REGISTER 32
-#else
-#define REGISTER 16
-#endif
-
-typedef double doubles __attribute__((vector_size(REGISTER)));
-typedef double two_doubles __attribute__((vector_size(16)));
-
-/* The sum of the lanes: the order depends on positions alone. */
-TEMPLATE double sum_of_lanes(doubles a)
-{
-    union {
-        doubles v;
-        two_doubles part[REGISTER / 16];
-    } u = { a };
-    two_doubles y = u.part[0];
-    for (int k = 1; k < REGISTER / 16; k++) y += u.part[k];
-    return y[0] + y[1];
-}
-
 /* y[0] to all of y[0..n). */
 TEMPLATE void spread(void *y, size_t size, size_t n)
 {

@@ -3,6 +3,7 @@
  * Accuracy: a lane adds sixteen values before their sum goes on in double, of which 1,024 elements make one
  * more.  The order depends on positions alone. */
 #include "cpu/kernels/reduce.h"
+#include "cpu/kernels/lanes.h"
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
