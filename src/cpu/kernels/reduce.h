@@ -42,7 +42,7 @@ enum { REDUCE_COLS = 512, REDUCE_ROWS = 32 /* that are folded before they go int
 
 /* Where in x[0..n) the first element equal to the extreme is (for floats, the first NaN if it is one); n if nowhere. */
 typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
-/* y = exp(x - max) / sum for each of some rows of n > 0 elements, or its logarithm, (x - max) - log(sum); y may be x. */
+/* y = exp(x - max) / sum, or its logarithm, (x - max) - log(sum), for each row of n > 0 elements; y may be x. */
 typedef void softmax_fn(void *y, const void *x, size_t rows, size_t n);
 /* log(sum(exp(x - most))) and most, the largest of x; where that is infinite or NaN, 0. */
 typedef double logsumexp_fn(const void *x, size_t n, double *most);
