@@ -16,7 +16,7 @@
 #include "ops/reduce.h"
 #include "plan/fold.h"
 
-enum { CHUNK = 1 << 16, TILE = MADE_MOST };
+enum { CHUNK = 1 << 16, TILE = MADE_MOST, HALF_ROWS = 8 /* of half types, for a call of the kernel of columns */ };
 
 static union fold_acc reduce_identity(enum fold f, enum dtype t)
 {
@@ -81,6 +81,7 @@ struct reduce_job {
     enum dtype in, out; /* of the arrays */
     enum dtype work;    /* of the kernels: float32 for half types */
     reduce_row_fn *row;
+    reduce_rows_fn *rows; /* NULL: rows one by one */
     reduce_col_fn *col;
     const char *x;
     char *y;
@@ -196,6 +197,10 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
     for (int64_t rows; begin < end; begin += rows) {
         rows = end - begin < TILE / j->folded ? end - begin : TILE / j->folded;
         const char *x = made_tile(j, space, wide, begin * j->folded, rows * j->folded);
+        if (j->rows) {
+            j->rows(j->y + begin * (int64_t)j->out_size, x, j->folded, (size_t)rows, (size_t)j->folded);
+            continue;
+        }
         for (int64_t i = 0; i < rows; i++) {
             union fold_acc acc = none;
             j->row(&acc, x + (size_t)(i * j->folded) * size, (size_t)j->folded);
@@ -204,11 +209,22 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* Kernels of many rows, where results are as they leave them. */
+static reduce_rows_fn *rows_kernel(const struct reduce_job *j)
+{
+    return j->in == j->out && j->times == 1 ? cpu->reduce->rows[j->fold][j->in] : NULL;
+}
+
 static void fold_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct reduce_job *j = ctx;
     const union fold_acc none = reduce_identity(j->fold, j->in);
     bool plain = j->folded <= CHUNK && !j->made && j->work == j->in;
+    if (plain && j->rows && j->ndim == 1) {
+        j->rows(j->y + begin * (int64_t)j->out_size, outer_at(j, begin), j->stride[0], (size_t)(end - begin),
+                (size_t)j->folded);
+        return;
+    }
     for (int64_t i = begin; i < end; i++) {
         union fold_acc acc = none;
         if (plain) { /* of one piece, with which nothing is to be merged */
@@ -245,13 +261,52 @@ static void col_tile(const struct reduce_job *j, union fold_acc *acc, const char
         j->col(acc, x, j->folded_stride, (size_t)rows, cols);
         return;
     }
-    float tile[8 * REDUCE_COLS];
-    for (int64_t r = 0; r < rows; r += 8) {
-        size_t m = (size_t)(rows - r < 8 ? rows - r : 8);
+    float tile[HALF_ROWS * REDUCE_COLS];
+    for (int64_t r = 0; r < rows; r += HALF_ROWS) {
+        size_t m = (size_t)(rows - r < HALF_ROWS ? rows - r : HALF_ROWS);
         for (size_t i = 0; i < m; i++)
             cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * j->folded_stride * (int64_t)j->in_size,
                                          cols);
         j->col(acc, tile, (int64_t)cols, m, cols);
+    }
+}
+
+/* Elements at .. at + n, made where they belong. */
+static void make_at(const struct made *made, char *to, size_t size, int64_t at, int64_t n)
+{
+    for (int64_t k = 0, m; k < n; k += m) {
+        char *here = to + (size_t)k * size;
+        m = n - k < MADE_MOST ? n - k : MADE_MOST;
+        const void *x = made->make(made->ctx, here, at + k, m);
+        if (x != here)
+            memcpy(here, x, (size_t)m * size);
+    }
+}
+
+/* Columns c0 .. c0 + cols of rows r0 .. r0 + rows of result i, that are made: as many rows for each call of the kernel
+ * as if they lay in memory, so that sums are the same. */
+static void made_tile_of_cols(const struct reduce_job *j, union fold_acc *acc, int64_t i, int64_t r0, int64_t rows,
+                              int64_t c0, int64_t cols)
+{
+    enum { BYTES = 1 << 16 };
+    _Alignas(64) char space[BYTES];
+    float wide[HALF_ROWS * REDUCE_COLS];
+    bool same = j->work == j->in;
+    int64_t step = same ? REDUCE_ROWS : HALF_ROWS, most = BYTES / step / (int64_t)j->in_size;
+    for (int64_t c = 0, w; c < cols; c += w) {
+        w = cols - c < most ? cols - c : most;
+        for (int64_t r = 0, m; r < rows; r += m) {
+            int64_t at = (i * j->folded + r0 + r) * j->inner + c0 + c;
+            m = rows - r < step ? rows - r : step;
+            if (w == j->inner)
+                make_at(j->made, space, j->in_size, at, m * w);
+            else
+                for (int64_t k = 0; k < m; k++)
+                    make_at(j->made, space + (size_t)(k * w) * j->in_size, j->in_size, at + k * j->inner, w);
+            if (!same)
+                cpu->cast[j->in][DT_float32](wide, space, (size_t)(m * w));
+            j->col(acc + c, same ? (void *)space : (void *)wide, w, (size_t)m, (size_t)w);
+        }
     }
 }
 
@@ -268,7 +323,9 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
         union fold_acc local[REDUCE_COLS], *acc = j->partial ? j->partial + k * REDUCE_COLS : local;
         union fold_acc first = reduce_identity(j->fold, j->in);
         for (size_t c = 0; c < cols; c++) acc[c] = first;
-        if (m > 0)
+        if (m > 0 && j->made)
+            made_tile_of_cols(j, acc, i, r0, m, c0, (int64_t)cols);
+        else if (m > 0)
             col_tile(j, acc, outer_at(j, i) + (r0 * j->folded_stride + c0) * (int64_t)j->in_size, m, cols);
         if (!j->partial)
             for (size_t c = 0; c < cols; c++) store_result(j, i * j->inner + c0 + (int64_t)c, &acc[c]);
@@ -297,11 +354,13 @@ static int reduce_all_rows(struct reduce_job *j)
     return 0;
 }
 
+/* Few tiles of many rows: the rows are split, by shape alone. */
+static int64_t pieces_of_cols(int64_t tiles, int64_t rows) { return tiles < 8 && rows >= 4096 ? 8 : 1; }
+
 static int run_cols(struct reduce_job *j)
 {
     int64_t tiles = ceil_div(j->inner, REDUCE_COLS), n = j->outer * tiles;
-    /* Few tiles of many rows: split the rows, by shape alone. */
-    j->pieces = n < 8 && j->folded >= 4096 ? 8 : 1;
+    j->pieces = pieces_of_cols(n, j->folded);
     if (j->pieces == 1) {
         int64_t grain = CHUNK / 4 / ((j->folded + 1) * (j->inner < REDUCE_COLS ? j->inner : REDUCE_COLS));
         pool_for(n, grain ? grain : 1, fold_cols, j);
@@ -382,6 +441,7 @@ int run_reduce(const struct run *r)
     struct fold_plan p;
     fold_plan_of(&p, x, folds);
     j.times = p.times;
+    j.rows = rows_kernel(&j);
     if (reduce_in_place(&j, &p))
         return j.inner == 1 ? reduce_all_rows(&j) : run_cols(&j);
     MX_SCOPE(NULL);
@@ -401,25 +461,40 @@ int run_reduce(const struct run *r)
     return failed;
 }
 
+/* A row-major array as (outer, folded, inner), where one stretch of its axes is folded. */
+struct stretch {
+    int64_t outer, folded, inner;
+};
+static bool stretch_of(struct stretch *s, mx x, struct ints axes)
+{
+    bool folds[MX_MAX_NDIM] = { 0 };
+    *s = (struct stretch){ 1, 1, 1 };
+    for (int i = 0; i < axes.n; i++) folds[axes.v[i]] = true;
+    for (int i = x->ndim; i-- > 0;) {
+        if (folds[i] && s->outer > 1 && x->shape[i] != 1)
+            return false;
+        *(folds[i] ? &s->folded : s->folded > 1 ? &s->outer : &s->inner) *= x->shape[i];
+    }
+    return s->folded > 1;
+}
+
 /* Sums of floats are made of sums of MADE_MOST elements, and half types are widened that many at a
- * time; integers may be folded in any order. */
+ * time; integers may be folded in any order.  Columns are made as many rows at a time as are folded in one call, and
+ * only where there are enough tiles of them for several threads. */
 bool reduces_made(const struct node *n)
 {
     if (n->op != &op_reduce)
         return false;
+    enum { TILES = 8 };
     const struct reduce_args *a = n->args;
     mx x = n->in[0];
     enum dtype t = x->dtype;
-    bool folds[MX_MAX_NDIM] = { 0 }, kept = false;
-    if (dtype_is_complex(t) || (dtype_is_float(t) && !dtype_is_half(t) && a->fold != FOLD_SUM))
+    struct stretch s;
+    if (dtype_is_complex(t) || (dtype_is_float(t) && !dtype_is_half(t) && a->fold != FOLD_SUM) ||
+        !stretch_of(&s, x, a->axes))
         return false;
-    for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
-    for (int i = x->ndim; i-- > 0;) {
-        if (x->shape[i] != 1 && folds[i] && kept)
-            return false;
-        kept |= x->shape[i] != 1 && !folds[i];
-    }
-    return true;
+    int64_t tiles = s.outer * ceil_div(s.inner, REDUCE_COLS);
+    return s.inner == 1 || tiles * pieces_of_cols(tiles, s.folded) >= TILES;
 }
 
 int reduce_made(const struct run *r, const struct made *m)
@@ -427,8 +502,10 @@ int reduce_made(const struct run *r, const struct made *m)
     const struct reduce_args *a = r->args;
     mx x = r->x[0], y = r->y[0];
     enum dtype t = x->dtype;
+    struct stretch s;
     if (out_new(r, 0))
         return 1;
+    stretch_of(&s, x, a->axes);
     struct reduce_job j = { .fold = a->fold,
                             .in = t,
                             .out = y->dtype,
@@ -436,12 +513,16 @@ int reduce_made(const struct run *r, const struct made *m)
                             .y = host(y),
                             .in_size = itemsize(x),
                             .out_size = itemsize(y),
-                            .outer = y->size,
-                            .folded = x->size / y->size,
-                            .inner = 1,
+                            .outer = s.outer,
+                            .folded = s.folded,
+                            .inner = s.inner,
                             .times = 1,
                             .made = m };
     j.row = cpu->reduce->row[j.fold][j.work];
+    j.rows = rows_kernel(&j);
+    j.col = cpu->reduce->col[j.fold][j.work];
+    if (j.inner > 1)
+        return run_cols(&j);
     if (j.folded > TILE / 2)
         return reduce_all_rows(&j);
     pool_for(j.outer, CHUNK / 16 / j.folded, fold_short_rows, &j);
@@ -570,6 +651,7 @@ struct row_job {
     char *y, *y1;
     int64_t n;
     size_t size;
+    bool log; /* of a softmax, its logarithm */
 };
 
 /* Of a row of half type, a tile of float32 at a time: as kernels do it. */
@@ -591,17 +673,22 @@ static double logsumexp_half(const struct row_job *j, const char *x, double *lar
     return most.f - most.f != 0 ? 0 : log(sum);
 }
 
-/* y = exp(x - most) / sum(exp(x - most)), likewise. */
+/* y = exp(x - most) / sum(exp(x - most)), or its logarithm, likewise. */
 static void softmax_half(const struct row_job *j, char *y, const char *x)
 {
     double most, log = logsumexp_half(j, x, &most);
-    float tile[TILE], shift = (float)most, scale = (float)exp(-log) + (shift - shift); /* NaN as exp(inf - inf) is */
+    float tile[TILE], shift = (float)most, none = shift - shift; /* NaN as exp(inf - inf) is */
+    float above = (float)log + none, scale = (float)exp(-log) + none;
     for (int64_t at = 0; at < j->n; at += TILE) {
         size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
         cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, m);
         cpu->binary[BINARY_subtract][DT_float32](tile, tile, 1, &shift, 0, m);
-        cpu->unary[UNARY_exp][DT_float32](tile, tile, m);
-        cpu->binary[BINARY_multiply][DT_float32](tile, tile, 1, &scale, 0, m);
+        if (j->log) {
+            cpu->binary[BINARY_subtract][DT_float32](tile, tile, 1, &above, 0, m);
+        } else {
+            cpu->unary[UNARY_exp][DT_float32](tile, tile, m);
+            cpu->binary[BINARY_multiply][DT_float32](tile, tile, 1, &scale, 0, m);
+        }
         cpu->cast[DT_float32][j->t](y + at * (int64_t)j->size, tile, m);
     }
 }
@@ -609,13 +696,13 @@ static void softmax_half(const struct row_job *j, char *y, const char *x)
 static void softmax_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct row_job *j = ctx;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t at = i * j->n * (int64_t)j->size;
-        if (dtype_is_half(j->t))
-            softmax_half(j, j->y + at, j->x + at);
-        else
-            cpu->reduce->softmax[j->t](j->y + at, j->x + at, (size_t)j->n);
+    int64_t at = begin * j->n * (int64_t)j->size;
+    if (!dtype_is_half(j->t)) {
+        softmax_fn *f = j->log ? cpu->reduce->log_softmax[j->t] : cpu->reduce->softmax[j->t];
+        f(j->y + at, j->x + at, (size_t)(end - begin), (size_t)j->n);
+        return;
     }
+    for (int64_t i = begin; i < end; i++, at += j->n * (int64_t)j->size) softmax_half(j, j->y + at, j->x + at);
 }
 
 /* The largest of row i; returns what its logsumexp is above it. */
@@ -671,7 +758,8 @@ static int reduce_over_rows(const struct run *r, void (*fn)(void *, int64_t, int
                          .y = host(r->y[0]),
                          .y1 = r->nout > 1 ? host(r->y[1]) : NULL,
                          .n = dim(x, -1),
-                         .size = itemsize(x) };
+                         .size = itemsize(x),
+                         .log = r->node->op == &op_log_softmax };
     int64_t grain = CHUNK / 16 / (j.n ? j.n : 1), rows = j.n ? x->size / j.n : r->y[0]->size;
     if (j.n || fn != softmax_rows)
         pool_for(rows, grain ? grain : 1, fn, &j);
@@ -680,5 +768,6 @@ static int reduce_over_rows(const struct run *r, void (*fn)(void *, int64_t, int
 }
 
 int run_softmax(const struct run *r) { return reduce_over_rows(r, softmax_rows, true); }
+int run_log_softmax(const struct run *r) { return reduce_over_rows(r, softmax_rows, true); }
 int run_logsumexp(const struct run *r) { return reduce_over_rows(r, logsumexp_rows, false); }
 int run_logsumexp_parts(const struct run *r) { return reduce_over_rows(r, logsumexp_parts_rows, false); }

@@ -92,6 +92,14 @@ int gpu_run_softmax(const struct run *r)
     return launch_over_rows(r, &kernels, &a, 0, NULL, NULL);
 }
 
+int gpu_run_log_softmax(const struct run *r)
+{
+    static struct rows_kernels kernels = { .name = { "log_softmax", "log_softmax_held", "log_softmax_few",
+                                                     "powers_parts" } };
+    struct rows_args a = { 0 };
+    return launch_over_rows(r, &kernels, &a, 0, NULL, NULL);
+}
+
 /* With one result or two. */
 int gpu_run_logsumexp(const struct run *r)
 {

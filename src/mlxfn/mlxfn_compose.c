@@ -93,6 +93,13 @@ COMPOSE(logsumexp_parts)
     y[1] = mx_add(mx_logsumexp(mx_subtract(x, y[0]), last, 1, true), mx_subtract(y[0], y[0]));
 }
 
+COMPOSE(log_softmax)
+{
+    mx parts[2];
+    mx_logsumexp_parts(c->x[0], last, 1, true, parts);
+    y[0] = mx_astype(mx_subtract(mx_subtract(c->x[0], parts[0]), parts[1]), c->x[0]->dtype);
+}
+
 COMPOSE(trunc)
 {
     mx x = c->x[0];

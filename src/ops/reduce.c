@@ -314,6 +314,27 @@ const struct op op_softmax = {
     OP_ROW(softmax), .shapes = reduce_same_shapes, .vjp = softmax_vjp, .jvp = softmax_jvp, .vmap = last_vmap,
 };
 
+static mx as_wide(mx x) { return dtype_is_half(x->dtype) ? mx_astype(x, DT_float32) : x; }
+
+/* t - softmax(x) sum(t) back, t - sum(t softmax(x)) forward; of half types in float32. */
+static void log_softmax_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    mx p = mx_softmax(as_wide(c->x[0]), last, 1, false), t = as_wide(ct[0]);
+    dx[0] = mx_astype(mx_subtract(t, mx_multiply(p, mx_sum(t, last, 1, true))), c->x[0]->dtype);
+}
+
+static void log_softmax_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx p = mx_softmax(as_wide(c->x[0]), last, 1, false), v = as_wide(t[0]);
+    dy[0] = mx_astype(mx_subtract(v, mx_sum(mx_multiply(p, v), last, 1, true)), c->x[0]->dtype);
+}
+
+const struct op op_log_softmax = {
+    OP_ROW(log_softmax), .shapes = reduce_same_shapes, .vjp = log_softmax_vjp, .jvp = log_softmax_jvp,
+    .vmap = last_vmap,
+};
+
 static void logsumexp_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
@@ -412,10 +433,15 @@ void mx_logsumexp_parts(mx x, const int *axes, int n, bool keepdims, mx out[2])
 
 mx mx_log_softmax(mx x, const int *axes, int n)
 {
-    mx parts[2];
+    struct moved m;
     x = as_inexact(x);
-    mx_logsumexp_parts(x, axes, n, true, parts);
-    return mx_astype(mx_subtract(mx_subtract(x, parts[0]), parts[1]), x->dtype);
+    if (dtype_is_complex(x->dtype)) {
+        mx parts[2];
+        mx_logsumexp_parts(x, axes, n, true, parts);
+        return mx_subtract(mx_subtract(x, parts[0]), parts[1]);
+    }
+    mx z = axes_last("logsumexp", x, axes, n, &m);
+    return axes_back(mx_node(&op_log_softmax, NULL, 1, &z, z->ndim, z->shape, z->dtype), &m);
 }
 
 mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)

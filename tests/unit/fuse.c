@@ -66,11 +66,13 @@ static void groups(void **state)
     count(mx_multiply(mx_exp(x), mx_sin(x)), 1, 1);
     mx e = mx_exp(plus(x, 1)); /* ends with the sum; what reads that comes after */
     count(mx_square(mx_divide(e, mx_sum(e, NULL, 0, true))), 2, 2);
-    mx z = mx_square(mx_reshape(x, 2, (int[]){ 2, 5 })); /* a fold of columns, or of floats in one go, is no end */
+    mx z = mx_square(mx_reshape(x, 2, (int[]){ 2, 5 })); /* a fold of few columns, or of floats in one go, is no end */
     count(mx_sum(z, (int[]){ 1 }, 1, false), 1, 1);
     count(mx_sum(z, (int[]){ 0 }, 1, false), 2, 0);
     count(mx_max(z, (int[]){ 1 }, 1, false), 2, 0);
     count(mx_max(mx_astype(z, DT_int32), (int[]){ 1 }, 1, false), 1, 1);
+    mx rows = mx_square(mx_reshape(ramp(240), 3, (int[]){ 8, 10, 3 })); /* of columns of eight tiles it is one */
+    count(mx_sum(rows, (int[]){ 1 }, 1, false), 1, 1);
     mx long_one = x;
     for (int i = 0; i < 3 * FUSE_MOST; i++) long_one = mx_negative(long_one);
     count(long_one, 3, 3);

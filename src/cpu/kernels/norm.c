@@ -1,6 +1,7 @@
 /* norm.c: the table of normalizations of this level; the loops are in norm.inc. */
 #include "cpu/kernels/norm.h"
 
+#include "cpu/kernels/lanes.h"
 #include "cpu/kernels/level.h"
 
 #define T float

@@ -1,8 +1,9 @@
 /* reduce.c: the table of reductions of this level; the loops are in the .inc files.
  *
- * Accuracy: floats are summed in blocks of 1,024 by 64 lanes, so a lane adds sixteen values before
- * the block's sum goes on in double.  The order depends on positions alone. */
+ * Accuracy: a lane adds sixteen values before their sum goes on in double, of which 1,024 elements make one
+ * more.  The order depends on positions alone. */
 #include "cpu/kernels/reduce.h"
+#include "cpu/kernels/lanes.h"
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
@@ -222,12 +223,20 @@ const struct reduce_kernels LEVEL(reduce_kernels) = {
 /* clang-format on */
 #define ROW_OF(form, id, dtype, suffix) [DT_##dtype] = form##_##suffix,
 #define COL_OF(form, id, dtype, suffix) [DT_##dtype] = form##_cols_##suffix,
+#define BOTH(f)                                        \
+    {                                                  \
+        [DT_float32] = f##_f32, [DT_float64] = f##_f64 \
+    }
     .row = { [REDUCE_SUM] = { TYPES(ROW_OF, sum, ) },
              [REDUCE_PROD] = { TYPES(ROW_OF, prod, ) },
              [REDUCE_MIN] = { TYPES(ROW_OF, min, ) },
              [REDUCE_MAX] = { TYPES(ROW_OF, max, ) },
              [REDUCE_ALL] = { [DT_bool_] = all_b8 },
              [REDUCE_ANY] = { [DT_bool_] = any_b8 } },
+    .rows = { [REDUCE_SUM] = BOTH(sum_rows),
+              [REDUCE_PROD] = BOTH(prod_rows),
+              [REDUCE_MIN] = BOTH(min_rows),
+              [REDUCE_MAX] = BOTH(max_rows) },
     .col = { [REDUCE_SUM] = { TYPES(COL_OF, sum, ) },
              [REDUCE_PROD] = { TYPES(COL_OF, prod, ) },
              [REDUCE_MIN] = { TYPES(COL_OF, min, ) },
@@ -235,6 +244,7 @@ const struct reduce_kernels LEVEL(reduce_kernels) = {
              [REDUCE_ALL] = { [DT_bool_] = all_cols_b8 },
              [REDUCE_ANY] = { [DT_bool_] = any_cols_b8 } },
     .find = { TYPES(ROW_OF, find, ) },
-    .softmax = { [DT_float32] = softmax_f32, [DT_float64] = softmax_f64 },
-    .logsumexp = { [DT_float32] = logsumexp_f32, [DT_float64] = logsumexp_f64 },
+    .softmax = BOTH(softmax),
+    .log_softmax = BOTH(log_softmax),
+    .logsumexp = BOTH(logsumexp),
 };

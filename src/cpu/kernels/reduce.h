@@ -34,22 +34,26 @@ static inline void fold_times(union fold_acc *acc, double re, double im)
 
 /* *acc = fold of *acc and x[0..n). */
 typedef void reduce_row_fn(union fold_acc *acc, const void *x, size_t n);
+/* y[i] = fold of x[i * stride .. + n) from nothing, for each row; y of x's type. */
+typedef void reduce_rows_fn(void *y, const void *x, int64_t stride, size_t rows, size_t n);
 /* acc[j] = fold of acc[j] and x[i * stride + j] over `rows` rows; stride in elements, cols <= REDUCE_COLS. */
 typedef void reduce_col_fn(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols);
-enum { REDUCE_COLS = 512 };
+enum { REDUCE_COLS = 512, REDUCE_ROWS = 32 /* that are folded before they go into acc */ };
 
 /* Where in x[0..n) the first element equal to the extreme is (for floats, the first NaN if it is one); n if nowhere. */
 typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
-/* y = exp(x - max) / sum, y may be x */
-typedef void softmax_fn(void *y, const void *x, size_t n);
+/* y = exp(x - max) / sum, or its logarithm, (x - max) - log(sum), for each row of n > 0 elements; y may be x. */
+typedef void softmax_fn(void *y, const void *x, size_t rows, size_t n);
 /* log(sum(exp(x - most))) and most, the largest of x; where that is infinite or NaN, 0. */
 typedef double logsumexp_fn(const void *x, size_t n, double *most);
 
 struct reduce_kernels {
-    reduce_row_fn *row[REDUCE_COUNT][DT_COUNT]; /* half types: cast to float32 first */
+    reduce_row_fn *row[REDUCE_COUNT][DT_COUNT];   /* half types: cast to float32 first */
+    reduce_rows_fn *rows[REDUCE_COUNT][DT_COUNT]; /* float32 and float64, of the folds they have */
     reduce_col_fn *col[REDUCE_COUNT][DT_COUNT];
     find_fn *find[DT_COUNT];
     softmax_fn *softmax[DT_COUNT]; /* float32 and float64 */
+    softmax_fn *log_softmax[DT_COUNT];
     logsumexp_fn *logsumexp[DT_COUNT];
 };
 

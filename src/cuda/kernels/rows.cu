@@ -207,6 +207,9 @@ FN void put_logsumexp(const struct rows_args *a, int64_t row, T most, double sum
     }
 }
 
+/* What the logsumexp of a row is above its largest element, of which infinities and NaN make NaN. */
+FN T above_of(T most, double sum) { return (T)(most - most != 0 ? (double)(most - most) : log_f64(sum)); }
+
 /* e^x of x that is not positive, or NaN. */
 #if defined HALF && HAS_WARP_PRODUCTS
 #define POWER(x) near_exp(x)
@@ -278,6 +281,19 @@ KERNEL(K(cu_softmax), struct rows_args)
     for (int64_t i = p.first; i < piece.n; i += p.step) {
         get(v, &piece, piece.x, i);
         for (int k = 0; k < LANES; k++) v[k] = POWER(v[k] - most) * scale;
+        put(&piece, piece.y, i, v);
+    }
+}
+
+KERNEL(K(cu_log_softmax), struct rows_args)
+{
+    struct part p;
+    struct rows_args piece = piece_of(&a, &p);
+    double sum;
+    T most = merged(&a, blockIdx.x / a.pieces, &sum), above = above_of(most, sum), v[LANES];
+    for (int64_t i = p.first; i < piece.n; i += p.step) {
+        get(v, &piece, piece.x, i);
+        for (int k = 0; k < LANES; k++) v[k] = (v[k] - most) - above;
         put(&piece, piece.y, i, v);
     }
 }
