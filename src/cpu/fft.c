@@ -3,8 +3,9 @@
  * The kernels transform several sequences side by side, one in each lane of their vectors.  Lanes
  * are rows of a batch, or else the columns and rows of one long sequence of n1 n2 elements: columns
  * are transformed, multiplied by e^(-2 pi i j k / n), then rows.  Of many long sequences each thread
- * takes whole ones.  Real sequences in lanes become complex ones, and half transforms, in the buffers.  Lengths with a large prime factor
- * become convolutions of a length without (Bluestein): with jk = (j^2 + k^2 - (k - j)^2) / 2,
+ * takes whole ones.  Real sequences in lanes become complex ones, and half transforms, in the
+ * buffers.  Lengths with a large prime factor become convolutions of a length without (Bluestein):
+ * with jk = (j^2 + k^2 - (k - j)^2) / 2,
  *     X_k = c_k sum_j (x_j c_j) conj(c_(k - j)),    c_j = e^(-pi i j^2 / n).
  *
  * Factors are computed in double and rounded once.  They are a plan's, and plans are kept. */
@@ -363,7 +364,7 @@ static size_t lane_floats(const struct fft_plan *p)
 }
 static size_t line_floats(const struct fft_plan *p)
 {
-    size_t own = in_lanes(p) ? 0 : ((size_t)(p->way == CHIRP ? 4 * p->conv->n : 2 * p->n) + 15) / 16 * 16;
+    size_t own = in_lanes(p) ? 0 : ((size_t)(p->way == CHIRP ? 2 * p->conv->n : 2 * p->n) + 15) / 16 * 16;
     return own + (p->way == CHIRP ? line_floats(p->conv) : 0);
 }
 
@@ -461,9 +462,47 @@ struct split {
     const float *x;
     float *y, *between; /* [a.n][b.n] */
     int64_t sx, sy;
-    bool swap;
+    bool swap_in, swap_out;
     float scale;
+    /* Of convolutions: there are so many elements, all others being 0, and results that are asked for; and numbers by
+     * which elements, and results with their parts swapped or not, are multiplied. */
+    int64_t elements, results;
+    const float *by_in, *by_out;
+    bool swap;
 };
+
+/* Lanes of a sequence as a matrix of `rows` rows, columns from c on: buf from the numbers of x, of which there are
+ * `count`, s apart. */
+static void load_columns(float *buf, const float *x, int64_t s, int64_t count, int64_t rows, int64_t cols, int64_t c,
+                         bool swap)
+{
+    const struct fft_kernels *f = cpu->fft;
+    int64_t most = cols - c < f->lanes ? cols - c : f->lanes, at[LANES_MOST];
+    int64_t whole = count >= c + most ? (count - c - most) / cols + 1 : 0, rest = count - whole * cols - c,
+            w = 2 * f->lanes;
+    whole = whole < rows ? whole : rows;
+    lanes_from(at, 2 * c * s, 2 * s);
+    f->load(buf, x, 2 * cols * s, at, whole, (int)most, swap);
+    if (whole < rows && rest > 0) {
+        f->load(buf + whole * w, x + 2 * whole * cols * s, 2 * cols * s, at, 1, (int)rest, swap);
+        whole++;
+    }
+    memset(buf + whole * w, 0, (size_t)((rows - whole) * w) * sizeof *buf);
+}
+
+/* As many of them to y. */
+static void store_columns(float *y, int64_t s, int64_t count, const float *buf, int64_t rows, int64_t cols, int64_t c,
+                          bool swap, float scale)
+{
+    const struct fft_kernels *f = cpu->fft;
+    int64_t most = cols - c < f->lanes ? cols - c : f->lanes, at[LANES_MOST];
+    int64_t whole = count >= c + most ? (count - c - most) / cols + 1 : 0, rest = count - whole * cols - c;
+    whole = whole < rows ? whole : rows;
+    lanes_from(at, 2 * c * s, 2 * s);
+    f->store(y, 2 * cols * s, at, buf, whole, (int)most, swap, scale);
+    if (whole < rows && rest > 0)
+        f->store(y + 2 * whole * cols * s, 2 * cols * s, at, buf + whole * 2 * f->lanes, 1, (int)rest, swap, scale);
+}
 
 /* Columns from c on: element k of their transforms times e^(-2 pi i k c / n). */
 static void columns_job(void *ctx, int64_t i, char *space)
@@ -472,15 +511,17 @@ static void columns_job(void *ctx, int64_t i, char *space)
     const struct split *s = ctx;
     const struct fft_plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;
-    int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes, at[LANES_MOST];
-    int lanes = (int)(n2 - c < f->lanes ? n2 - c : f->lanes);
+    int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
+    float *other = buf + n1 * w;
     const float *coarse = p->twiddles + i * twiddles_of(n1);
-    lanes_from(at, 2 * c * s->sx, 2 * s->sx);
-    f->load(buf, s->x, 2 * n2 * s->sx, at, n1, lanes, s->swap);
-    buf = f->run(&p->a, buf, buf + n1 * w);
+    load_columns(buf, s->x, s->sx, s->elements, n1, n2, c, s->swap_in);
+    if (s->by_in) {
+        load_columns(other, s->by_in, 1, s->elements, n1, n2, c, false);
+        f->multiply_each(buf, n1, other, false);
+    }
+    buf = f->run(&p->a, buf, other);
     f->twiddle(buf, n1, coarse, coarse + ceil_div(n1, FFT_STEP) * w);
-    lanes_from(at, 2 * c, 2);
-    f->store(s->between, 2 * n2, at, buf, n1, lanes, false, 1);
+    store_columns(s->between, 1, p->n, buf, n1, n2, c, false, 1);
 }
 
 static void rows_job(void *ctx, int64_t i, char *space)
@@ -491,56 +532,41 @@ static void rows_job(void *ctx, int64_t i, char *space)
     const struct fft_kernels *f = cpu->fft;
     int64_t n1 = p->a.n, n2 = p->b.n, r = i * f->lanes, at[LANES_MOST];
     int lanes = (int)(n1 - r < f->lanes ? n1 - r : f->lanes);
+    float *other = buf + n2 * 2 * f->lanes;
     lanes_from(at, 2 * r * n2, 2 * n2);
     f->load(buf, s->between, 2, at, n2, lanes, false);
-    buf = f->run(&p->b, buf, buf + n2 * 2 * f->lanes);
-    lanes_from(at, 2 * r * s->sy, 2 * s->sy);
-    f->store(s->y, 2 * n1 * s->sy, at, buf, n2, lanes, s->swap, s->scale);
+    float *done = f->run(&p->b, buf, other);
+    if (s->by_out) {
+        float *by = done == buf ? other : buf;
+        load_columns(by, s->by_out, 1, s->results, n2, n1, r, false);
+        f->multiply_each(done, n2, by, s->swap);
+    }
+    store_columns(s->y, s->sy, s->results, done, n2, n1, r, s->swap_out, s->scale);
+}
+
+static void both_passes(const struct split *s, struct room room)
+{
+    share_lanes(ceil_div(s->p->b.n, cpu->fft->lanes), s->p, room, columns_job, s);
+    share_lanes(ceil_div(s->p->a.n, cpu->fft->lanes), s->p, room, rows_job, s);
 }
 
 static void one_split(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap,
                       float scale, struct room room)
 {
-    struct split s = { p, x, y, room.line, sx, sy, swap, scale };
-    share_lanes(ceil_div(p->b.n, cpu->fft->lanes), p, room, columns_job, &s);
-    share_lanes(ceil_div(p->a.n, cpu->fft->lanes), p, room, rows_job, &s);
+    struct split s = { p, x, y, room.line, sx, sy, swap, swap, scale, p->n, p->n, NULL, NULL, false };
+    both_passes(&s, room);
 }
 
-/* y = a b of numbers sa and sy apart; swap changes the parts of a, turn those of y. */
-struct products {
-    float *y;
-    int64_t sy;
-    const float *a;
-    int64_t sa;
-    const float *b;
-    bool swap, turn;
-    float scale;
-};
-static void multiply_some(void *ctx, int64_t begin, int64_t end)
-{
-    const struct products *p = ctx;
-    for (int64_t j = begin; j < end; j++) {
-        const float *a = p->a + 2 * j * p->sa, *b = p->b + 2 * j;
-        float *y = p->y + 2 * j * p->sy, re = a[p->swap], im = a[!p->swap];
-        float u = re * b[0] - im * b[1], v = re * b[1] + im * b[0];
-        y[p->turn] = u * p->scale;
-        y[!p->turn] = v * p->scale;
-    }
-}
-
-/* As lanes_job does it, in memory. */
+/* As lanes_job does it: y_k = c_k times the inverse transform of the filter's and x c's product. */
 static void one_chirp(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap,
                       float scale, struct room room)
 {
-    int64_t m = p->conv->n, grain = 8192;
-    float *a = room.line, *b = a + 2 * m;
-    room.line += (4 * m + 15) / 16 * 16;
-    pool_for(p->n, grain, multiply_some, &(struct products){ a, 1, x, sx, p->chirp, swap, false, 1 });
-    memset(a + 2 * p->n, 0, (size_t)(2 * (m - p->n)) * sizeof(float));
-    one(p->conv, a, 1, b, 1, false, 1, room);
-    pool_for(m, grain, multiply_some, &(struct products){ b, 1, b, 1, p->filter, false, true, 1 });
-    one(p->conv, b, 1, a, 1, false, 1, room);
-    pool_for(p->n, grain, multiply_some, &(struct products){ y, sy, a, 1, p->chirp, true, swap, scale });
+    int64_t n = p->n, m = p->conv->n;
+    float *z = room.line, *between = z + (2 * m + 15) / 16 * 16;
+    struct split there = { p->conv, x, z, between, sx, 1, swap, true, 1, n, m, p->chirp, p->filter, false };
+    struct split back = { p->conv, z, y, between, 1, sy, false, swap, scale, m, n, NULL, p->chirp, true };
+    both_passes(&there, room);
+    both_passes(&back, room);
 }
 
 static void one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale,
@@ -586,7 +612,8 @@ static void long_job(void *ctx, int64_t g, char *space)
 
 /* ---- nodes */
 
-/* The complex sequences of x, of any layout of rows; y may be x.  Non-zero after a failure, before anything is written. */
+/* The complex sequences of x, of any layout of rows; y may be x.  Non-zero after a failure, before anything is
+ * written. */
 static int transform(const struct fft_plan *p, const float *x, float *y, int64_t outer, int64_t inner, bool inverse,
                      float scale)
 {

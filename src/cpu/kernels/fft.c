@@ -279,7 +279,7 @@ static float *run_stages(const struct fft_smooth *p, float *buf, float *other)
 
 /* ---- in and out */
 
-/* L rows of L floats to columns: pairs of rows are interleaved, pairs of those, and then quarters of a row's width change
+/* L rows of L floats to columns: pairs of rows are interleaved, pairs of those, and then fours of elements change
  * places. */
 TEMPLATE void transpose(V a[L])
 {
@@ -315,7 +315,8 @@ TEMPLATE void transpose(V a[L])
 
 TEMPLATE V load(const float *x) { return *(const U *)x; }
 
-/* Rows of n floats to n vectors, each `apart` vectors after the one before; with flip the two of a pair change places. */
+/* Rows of n floats to n vectors, each `apart` vectors after the one before; with flip the two of a pair change
+ * places. */
 TEMPLATE void rows_in(V *buf, const float *x, const int64_t *at, int64_t n, int lanes, int apart, bool flip)
 {
     int64_t v = 0;
@@ -545,6 +546,13 @@ static void multiply_twiddles(float *to, int64_t n, const float *c, bool swap_in
     }
 }
 
+static void multiply_each(float *to, int64_t n, const float *by, bool swap)
+{
+    V *buf = (V *)to;
+    for (int64_t e = 0; e < n; e++)
+        set(buf, e, product((struct z){ buf[2 * e + swap], buf[2 * e + !swap] }, at((const V *)by, e)));
+}
+
 extern const struct fft_kernels LEVEL(fft_kernels);
 const struct fft_kernels LEVEL(fft_kernels) = {
     .lanes = L,
@@ -557,4 +565,5 @@ const struct fft_kernels LEVEL(fft_kernels) = {
     .unfold = unfold,
     .twiddle = twiddle,
     .multiply = multiply_twiddles,
+    .multiply_each = multiply_each,
 };
