@@ -580,69 +580,7 @@ static void one(const struct fft_plan *p, const float *x, int64_t sx, float *y, 
         all_lanes(&(struct fft_rows){ p, FFT_COMPLEX, x, y, 1, 1, p->n, swap, scale }, room);
 }
 
-/* Long sequences, of which each thread takes whole ones.  Those whose elements lie apart are taken in blocks of
- * neighbours, transposed: a line of memory is then read once for all of them. */
-struct long_rows {
-    struct fft_rows r;
-    int64_t block; /* sequences; 1 where inner is */
-    size_t line;   /* floats of line_floats */
-};
-
-static void long_job(void *ctx, int64_t g, char *space)
-{
-    const struct long_rows *t = ctx;
-    const struct fft_rows *r = &t->r;
-    int64_t n = r->p->n, blocks = ceil_div(r->inner, t->block), first = g % blocks * t->block;
-    int64_t at = 2 * (g / blocks * n * r->inner + first);
-    size_t count = (size_t)(r->inner - first < t->block ? r->inner - first : t->block);
-    struct room room = { (float *)space, (float *)space + t->line, 1 };
-    if (r->inner == 1) {
-        one(r->p, r->x + at, 1, r->y + at, 1, r->swap, r->scale, room);
-        return;
-    }
-    float *z = room.lanes + lane_floats(r->p);
-    transpose_fn *transpose = cpu->transpose[3];
-    transpose(z, n, r->x + at, r->inner, count, (size_t)n);
-    for (size_t i = 0; i < count; i++) {
-        float *row = z + 2 * n * (int64_t)i;
-        one(r->p, row, 1, row, 1, r->swap, r->scale, room);
-    }
-    transpose(r->y + at, r->inner, z, n, (size_t)n, count);
-}
-
 /* ---- nodes */
-
-/* The complex sequences of x, of any layout of rows; y may be x.  Non-zero after a failure, before anything is
- * written. */
-static int transform(const struct fft_plan *p, const float *x, float *y, int64_t outer, int64_t inner, bool inverse,
-                     float scale)
-{
-    int64_t n = p->n, rows = outer * inner;
-    int threads = pool_threads();
-    struct fft_rows r = { p, FFT_COMPLEX, x, y, outer, inner, n, inverse, scale };
-    struct room room;
-    if (!in_lanes(p) && (rows >= 2 * threads || inner > 1)) {
-        struct long_rows t = { r, inner < BLOCK ? inner : BLOCK, line_floats(p) };
-        int64_t jobs = outer * ceil_div(inner, t.block);
-        size_t each = (t.line + lane_floats(p) + (inner > 1 ? (size_t)(2 * n * t.block) : 0) + 15) / 16 * 16;
-        threads = jobs < threads ? (int)jobs : threads;
-        struct buffer *space = buffer_new(each * (size_t)threads * sizeof(float));
-        if (!space)
-            return 1;
-        crew_for(jobs, threads, space->host, each * sizeof(float), long_job, &t);
-        buffer_release(space);
-        return 0;
-    }
-    struct buffer *space = room_make(p, threads, &room);
-    if (!space)
-        return 1;
-    if (in_lanes(p))
-        all_lanes(&r, room);
-    else
-        for (int64_t i = 0; i < rows; i++) one(p, x + 2 * i * n, 1, y + 2 * i * n, 1, inverse, scale, room);
-    buffer_release(space);
-    return 0;
-}
 
 /* Element (o, k, i) of a sequence n long from one m long: itself, or the conjugate of n - k. */
 struct whole {
@@ -727,6 +665,100 @@ static void unfold_real(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* Long sequences, of which each thread takes whole ones.  Those whose elements lie apart are taken in blocks of
+ * neighbours, transposed: a line of memory is then read once for all of them. */
+struct long_rows {
+    struct fft_rows r;
+    int64_t block; /* sequences; 1 where inner is */
+    size_t line;   /* floats of line_floats */
+};
+
+/* Row g, real or half of a transform, by way of complex numbers behind the lanes. */
+static void real_row(const struct fft_rows *r, int64_t g, struct room room)
+{
+    const struct fft_plan *p = r->p;
+    int64_t n = r->n, half = n / 2 + 1, parts = p->n / PART + 1;
+    bool real = r->kind == FFT_REAL;
+    float *z = room.lanes + lane_floats(p);
+    const float *x = r->x + g * (real ? n : 2 * half);
+    float *y = r->y + g * (real ? 2 * half : n);
+    if (!p->of.pairs) {
+        fill_conjugates(&(struct whole){ x, z, n, real ? n : half, 1, real }, 0, n);
+        one(p, z, 1, z, 1, !real, r->scale, room);
+        take_part(&(struct whole){ z, y, n, real ? half : n, 1, !real }, 0, real ? half : n);
+    } else if (real) {
+        one(p, x, 1, z, 1, false, r->scale, room);
+        fold_real(&(struct even){ z, p->ends, y, p->n }, 0, parts);
+    } else {
+        unfold_real(&(struct even){ x, p->ends, z, p->n }, 0, parts);
+        one(p, z, 1, y, 1, true, r->scale, room);
+    }
+}
+
+static void long_job(void *ctx, int64_t g, char *space)
+{
+    const struct long_rows *t = ctx;
+    const struct fft_rows *r = &t->r;
+    int64_t n = r->p->n, blocks = ceil_div(r->inner, t->block), first = g % blocks * t->block;
+    int64_t at = 2 * (g / blocks * n * r->inner + first);
+    size_t count = (size_t)(r->inner - first < t->block ? r->inner - first : t->block);
+    struct room room = { (float *)space, (float *)space + t->line, 1 };
+    if (r->kind != FFT_COMPLEX) {
+        real_row(r, g, room);
+        return;
+    }
+    if (r->inner == 1) {
+        one(r->p, r->x + at, 1, r->y + at, 1, r->swap, r->scale, room);
+        return;
+    }
+    float *z = room.lanes + lane_floats(r->p);
+    transpose_fn *transpose = cpu->transpose[3];
+    transpose(z, n, r->x + at, r->inner, count, (size_t)n);
+    for (size_t i = 0; i < count; i++) {
+        float *row = z + 2 * n * (int64_t)i;
+        one(r->p, row, 1, row, 1, r->swap, r->scale, room);
+    }
+    transpose(r->y + at, r->inner, z, n, (size_t)n, count);
+}
+
+static int long_rows(const struct fft_rows *r)
+{
+    struct long_rows t = { *r, r->inner < BLOCK ? r->inner : BLOCK, line_floats(r->p) };
+    int64_t jobs = r->outer * ceil_div(r->inner, t.block);
+    bool between = r->inner > 1 || r->kind != FFT_COMPLEX;
+    size_t each = t.line + lane_floats(r->p) + (between ? (size_t)(2 * r->p->n * t.block) : 0);
+    int threads = jobs < pool_threads() ? (int)jobs : pool_threads();
+    each = (each + 15) / 16 * 16;
+    struct buffer *space = buffer_new(each * (size_t)threads * sizeof(float));
+    if (!space)
+        return 1;
+    crew_for(jobs, threads, space->host, each * sizeof(float), long_job, &t);
+    buffer_release(space);
+    return 0;
+}
+
+/* The complex sequences of x, of any layout of rows; y may be x.  Non-zero after a failure, before anything is
+ * written. */
+static int transform(const struct fft_plan *p, const float *x, float *y, int64_t outer, int64_t inner, bool inverse,
+                     float scale)
+{
+    int64_t n = p->n, rows = outer * inner;
+    int threads = pool_threads();
+    struct fft_rows r = { p, FFT_COMPLEX, x, y, outer, inner, n, inverse, scale };
+    struct room room;
+    if (!in_lanes(p) && (rows >= 2 * threads || inner > 1))
+        return long_rows(&r);
+    struct buffer *space = room_make(p, threads, &room);
+    if (!space)
+        return 1;
+    if (in_lanes(p))
+        all_lanes(&r, room);
+    else
+        for (int64_t i = 0; i < rows; i++) one(p, x + 2 * i * n, 1, y + 2 * i * n, 1, inverse, scale, room);
+    buffer_release(space);
+    return 0;
+}
+
 static int transform_even(const struct fft_plan *p, enum fft_kind kind, const float *x, float *y, int64_t rows,
                           float scale)
 {
@@ -763,7 +795,9 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
         failed = !space;
         if (!failed)
             all_lanes(&(struct fft_rows){ p, a->kind, x, y, outer, inner, n, false, (float)a->scale }, room);
-    } else if (inner == 1 && pairs && (uintptr_t)x % 8 == 0) { /* pairs are read as complex numbers */
+    } else if (inner == 1 && outer >= 2 * pool_threads()) {
+        failed = long_rows(&(struct fft_rows){ p, a->kind, x, y, outer, 1, n, false, (float)a->scale });
+    } else if (inner == 1 && pairs) {
         failed = transform_even(p, a->kind, x, y, outer, (float)a->scale);
     } else {
         bool real = a->kind == FFT_REAL;
