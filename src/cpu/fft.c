@@ -27,6 +27,7 @@
 
 enum {
     WHOLE = 4096, /* longest sequence that lanes hold as a whole, for its buffers to stay in L2 */
+    TALL = 16384, /* of columns, whose elements lie apart in memory: they come by the line */
     FEW = 4,      /* rows that are rather split than put into lanes */
     SHORT = 64,   /* but for short ones */
     BLOCK = 8,    /* sequences whose elements are neighbours, taken at once; a line of memory */
@@ -97,8 +98,8 @@ static int roots_make(float *w, int64_t count, int64_t n, bool squares)
 struct fft_plan {
     struct fft_plan_of {
         int64_t n;
-        bool many;  /* sequences at once */
-        bool pairs; /* real sequences of length 2 n */
+        int64_t whole; /* longest length that lanes hold as a whole */
+        bool pairs;    /* real sequences of length 2 n */
     } of;
     int64_t n;
     enum way { LANES, SPLIT, CHIRP } way;
@@ -234,7 +235,7 @@ static int chirp_make(struct fft_plan *p)
     int64_t n = p->n, m = fourier_length_above(2 * n - 1);
     size_t bytes = (size_t)(2 * m) * sizeof(float);
     struct room room = { 0 };
-    p->conv = plan_make((struct fft_plan_of){ m, p->of.many, false });
+    p->conv = plan_make((struct fft_plan_of){ m, p->of.whole, false });
     p->chirp = mx_malloc((size_t)(2 * n) * sizeof(float));
     p->filter = mx_malloc(bytes);
     float *c = mx_malloc(bytes);
@@ -279,7 +280,7 @@ static struct fft_plan *plan_make(struct fft_plan_of of)
     } else if (fourier_radices(n, FFT_RADIX, radix) < 0) {
         p->way = CHIRP;
         failed = chirp_make(p);
-    } else if (n <= SHORT || (of.many && n <= WHOLE)) {
+    } else if (n <= of.whole) {
         failed = smooth_make(&p->a, n);
     } else {
         p->way = SPLIT;
@@ -303,7 +304,7 @@ static struct fft_plan *kept_plan(struct fft_plan_of of)
 {
     for (int i = 0; i < PLANS; i++) {
         struct fft_plan *p = plans[i];
-        if (p && p->of.n == of.n && p->of.many == of.many && p->of.pairs == of.pairs)
+        if (p && p->of.n == of.n && p->of.whole == of.whole && p->of.pairs == of.pairs)
             return p;
     }
     return NULL;
@@ -779,12 +780,18 @@ static int transform_even(const struct fft_plan *p, enum fft_kind kind, const fl
     return failed;
 }
 
+static int64_t longest_whole(int64_t outer, int64_t inner)
+{
+    return outer * inner <= FEW ? SHORT : inner < FEW ? WHOLE : TALL;
+}
+
 /* Real sequences, whole ones or halves of transforms. */
 static int transform_real(const struct fft_args *a, const float *x, float *y, int64_t outer, int64_t inner)
 {
     int64_t n = a->n, half = n / 2 + 1;
-    bool pairs = n % 2 == 0, many = outer * inner > FEW;
-    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, many, pairs });
+    int64_t whole = longest_whole(outer, inner);
+    bool pairs = n % 2 == 0;
+    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, whole, pairs });
     int failed = !p;
     struct room room;
     struct buffer *space = NULL;
@@ -803,7 +810,7 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
         bool real = a->kind == FFT_REAL;
         int64_t grain = 4096 / inner + 1;
         plan_give(p);
-        p = plan_take((struct fft_plan_of){ n, many, false });
+        p = plan_take((struct fft_plan_of){ n, whole, false });
         space = p ? buffer_new((size_t)(outer * n * inner) * 8) : NULL;
         failed = !space;
         if (!failed) {
@@ -823,7 +830,7 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
 
 static int transform_complex(const struct fft_args *a, const float *x, float *y, int64_t outer, int64_t inner)
 {
-    struct fft_plan *p = plan_take((struct fft_plan_of){ a->n, outer * inner > FEW, false });
+    struct fft_plan *p = plan_take((struct fft_plan_of){ a->n, longest_whole(outer, inner), false });
     int failed = !p || transform(p, x, y, outer, inner, a->inverse, (float)a->scale);
     plan_give(p);
     return failed;
