@@ -222,8 +222,7 @@ struct room {
     int threads;
 };
 
-static void one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale,
-                struct room room);
+static void one(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room);
 static size_t line_floats(const struct fft_plan *p);
 static size_t lane_floats(const struct fft_plan *p);
 static struct buffer *room_make(const struct fft_plan *p, int threads, struct room *room);
@@ -254,7 +253,7 @@ static int chirp_make(struct fft_plan *p)
             }
         }
         if (!failed)
-            one(p->conv, c, 1, p->filter, 1, false, 1 / (float)m, room);
+            one(p->conv, c, p->filter, false, 1 / (float)m, room);
     }
     if (space)
         buffer_release(space);
@@ -462,7 +461,6 @@ struct split {
     const struct fft_plan *p;
     const float *x;
     float *y, *between; /* [a.n][b.n] */
-    int64_t sx, sy;
     bool swap_in, swap_out;
     float scale;
     /* Of convolutions: there are so many elements, all others being 0, and results that are asked for; and numbers by
@@ -472,37 +470,41 @@ struct split {
     bool swap;
 };
 
-/* Lanes of a sequence as a matrix of `rows` rows, columns from c on: buf from the numbers of x, of which there are
- * `count`, s apart. */
-static void load_columns(float *buf, const float *x, int64_t s, int64_t count, int64_t rows, int64_t cols, int64_t c,
-                         bool swap)
+/* A sequence of `count` numbers, and zeros after them, as a matrix of so many rows and columns: lanes are those columns
+ * from c on.  Rows that are whole in these, and in *rest the lanes of one more. */
+static int64_t whole_rows(int64_t count, int64_t rows, int64_t cols, int64_t c, int64_t *lanes, int64_t *rest)
+{
+    *lanes = cols - c < cpu->fft->lanes ? cols - c : cpu->fft->lanes;
+    int64_t whole = count >= c + *lanes ? (count - c - *lanes) / cols + 1 : 0;
+    whole = whole < rows ? whole : rows;
+    *rest = whole < rows ? count - whole * cols - c : 0;
+    return whole;
+}
+
+static void load_columns(float *buf, const float *x, int64_t count, int64_t rows, int64_t cols, int64_t c, bool swap)
 {
     const struct fft_kernels *f = cpu->fft;
-    int64_t most = cols - c < f->lanes ? cols - c : f->lanes, at[LANES_MOST];
-    int64_t whole = count >= c + most ? (count - c - most) / cols + 1 : 0, rest = count - whole * cols - c,
-            w = 2 * f->lanes;
-    whole = whole < rows ? whole : rows;
-    lanes_from(at, 2 * c * s, 2 * s);
-    f->load(buf, x, 2 * cols * s, at, whole, (int)most, swap);
-    if (whole < rows && rest > 0) {
-        f->load(buf + whole * w, x + 2 * whole * cols * s, 2 * cols * s, at, 1, (int)rest, swap);
+    int64_t at[LANES_MOST] = { 0 }, lanes, rest, w = 2 * f->lanes;
+    int64_t whole = whole_rows(count, rows, cols, c, &lanes, &rest);
+    lanes_from(at, 2 * c, 2);
+    f->load(buf, x, 2 * cols, at, whole, (int)lanes, swap);
+    if (rest > 0) {
+        f->load(buf + whole * w, x + 2 * whole * cols, 2 * cols, at, 1, (int)rest, swap);
         whole++;
     }
     memset(buf + whole * w, 0, (size_t)((rows - whole) * w) * sizeof *buf);
 }
 
-/* As many of them to y. */
-static void store_columns(float *y, int64_t s, int64_t count, const float *buf, int64_t rows, int64_t cols, int64_t c,
-                          bool swap, float scale)
+static void store_columns(float *y, int64_t count, const float *buf, int64_t rows, int64_t cols, int64_t c, bool swap,
+                          float scale)
 {
     const struct fft_kernels *f = cpu->fft;
-    int64_t most = cols - c < f->lanes ? cols - c : f->lanes, at[LANES_MOST];
-    int64_t whole = count >= c + most ? (count - c - most) / cols + 1 : 0, rest = count - whole * cols - c;
-    whole = whole < rows ? whole : rows;
-    lanes_from(at, 2 * c * s, 2 * s);
-    f->store(y, 2 * cols * s, at, buf, whole, (int)most, swap, scale);
-    if (whole < rows && rest > 0)
-        f->store(y + 2 * whole * cols * s, 2 * cols * s, at, buf + whole * 2 * f->lanes, 1, (int)rest, swap, scale);
+    int64_t at[LANES_MOST] = { 0 }, lanes, rest;
+    int64_t whole = whole_rows(count, rows, cols, c, &lanes, &rest);
+    lanes_from(at, 2 * c, 2);
+    f->store(y, 2 * cols, at, buf, whole, (int)lanes, swap, scale);
+    if (rest > 0)
+        f->store(y + 2 * whole * cols, 2 * cols, at, buf + whole * 2 * f->lanes, 1, (int)rest, swap, scale);
 }
 
 /* Columns from c on: element k of their transforms times e^(-2 pi i k c / n). */
@@ -515,14 +517,14 @@ static void columns_job(void *ctx, int64_t i, char *space)
     int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
     float *other = buf + n1 * w;
     const float *coarse = p->twiddles + i * twiddles_of(n1);
-    load_columns(buf, s->x, s->sx, s->elements, n1, n2, c, s->swap_in);
+    load_columns(buf, s->x, s->elements, n1, n2, c, s->swap_in);
     if (s->by_in) {
-        load_columns(other, s->by_in, 1, s->elements, n1, n2, c, false);
+        load_columns(other, s->by_in, s->elements, n1, n2, c, false);
         f->multiply_each(buf, n1, other, false);
     }
     buf = f->run(&p->a, buf, other);
     f->twiddle(buf, n1, coarse, coarse + ceil_div(n1, FFT_STEP) * w);
-    store_columns(s->between, 1, p->n, buf, n1, n2, c, false, 1);
+    store_columns(s->between, p->n, buf, n1, n2, c, false, 1);
 }
 
 static void rows_job(void *ctx, int64_t i, char *space)
@@ -539,10 +541,10 @@ static void rows_job(void *ctx, int64_t i, char *space)
     float *done = f->run(&p->b, buf, other);
     if (s->by_out) {
         float *by = done == buf ? other : buf;
-        load_columns(by, s->by_out, 1, s->results, n2, n1, r, false);
+        load_columns(by, s->by_out, s->results, n2, n1, r, false);
         f->multiply_each(done, n2, by, s->swap);
     }
-    store_columns(s->y, s->sy, s->results, done, n2, n1, r, s->swap_out, s->scale);
+    store_columns(s->y, s->results, done, n2, n1, r, s->swap_out, s->scale);
 }
 
 static void both_passes(const struct split *s, struct room room)
@@ -551,33 +553,30 @@ static void both_passes(const struct split *s, struct room room)
     share_lanes(ceil_div(s->p->a.n, cpu->fft->lanes), s->p, room, rows_job, s);
 }
 
-static void one_split(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap,
-                      float scale, struct room room)
+static void one_split(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room)
 {
-    struct split s = { p, x, y, room.line, sx, sy, swap, swap, scale, p->n, p->n, NULL, NULL, false };
+    struct split s = { p, x, y, room.line, swap, swap, scale, p->n, p->n, NULL, NULL, false };
     both_passes(&s, room);
 }
 
 /* As lanes_job does it: y_k = c_k times the inverse transform of the filter's and x c's product. */
-static void one_chirp(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap,
-                      float scale, struct room room)
+static void one_chirp(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room)
 {
     int64_t n = p->n, m = p->conv->n;
     float *z = room.line, *between = z + (2 * m + 15) / 16 * 16;
-    struct split there = { p->conv, x, z, between, sx, 1, swap, true, 1, n, m, p->chirp, p->filter, false };
-    struct split back = { p->conv, z, y, between, 1, sy, false, swap, scale, m, n, NULL, p->chirp, true };
+    struct split there = { p->conv, x, z, between, swap, true, 1, n, m, p->chirp, p->filter, false };
+    struct split back = { p->conv, z, y, between, false, swap, scale, m, n, NULL, p->chirp, true };
     both_passes(&there, room);
     both_passes(&back, room);
 }
 
-static void one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale,
-                struct room room)
+static void one(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room)
 {
     if (p->way == SPLIT)
-        one_split(p, x, sx, y, sy, swap, scale, room);
+        one_split(p, x, y, swap, scale, room);
     else if (!in_lanes(p))
-        one_chirp(p, x, sx, y, sy, swap, scale, room);
-    else /* sx and sy are 1: of others there are many, or one is all there is */
+        one_chirp(p, x, y, swap, scale, room);
+    else
         all_lanes(&(struct fft_rows){ p, FFT_COMPLEX, x, y, 1, 1, p->n, swap, scale }, room);
 }
 
@@ -685,14 +684,14 @@ static void real_row(const struct fft_rows *r, int64_t g, struct room room)
     float *y = r->y + g * (real ? 2 * half : n);
     if (!p->of.pairs) {
         fill_conjugates(&(struct whole){ x, z, n, real ? n : half, 1, real }, 0, n);
-        one(p, z, 1, z, 1, !real, r->scale, room);
+        one(p, z, z, !real, r->scale, room);
         take_part(&(struct whole){ z, y, n, real ? half : n, 1, !real }, 0, real ? half : n);
     } else if (real) {
-        one(p, x, 1, z, 1, false, r->scale, room);
+        one(p, x, z, false, r->scale, room);
         fold_real(&(struct even){ z, p->ends, y, p->n }, 0, parts);
     } else {
         unfold_real(&(struct even){ x, p->ends, z, p->n }, 0, parts);
-        one(p, z, 1, y, 1, true, r->scale, room);
+        one(p, z, y, true, r->scale, room);
     }
 }
 
@@ -709,7 +708,7 @@ static void long_job(void *ctx, int64_t g, char *space)
         return;
     }
     if (r->inner == 1) {
-        one(r->p, r->x + at, 1, r->y + at, 1, r->swap, r->scale, room);
+        one(r->p, r->x + at, r->y + at, r->swap, r->scale, room);
         return;
     }
     float *z = room.lanes + lane_floats(r->p);
@@ -717,7 +716,7 @@ static void long_job(void *ctx, int64_t g, char *space)
     transpose(z, n, r->x + at, r->inner, count, (size_t)n);
     for (size_t i = 0; i < count; i++) {
         float *row = z + 2 * n * (int64_t)i;
-        one(r->p, row, 1, row, 1, r->swap, r->scale, room);
+        one(r->p, row, row, r->swap, r->scale, room);
     }
     transpose(r->y + at, r->inner, z, n, (size_t)n, count);
 }
@@ -755,7 +754,7 @@ static int transform(const struct fft_plan *p, const float *x, float *y, int64_t
     if (in_lanes(p))
         all_lanes(&r, room);
     else
-        for (int64_t i = 0; i < rows; i++) one(p, x + 2 * i * n, 1, y + 2 * i * n, 1, inverse, scale, room);
+        for (int64_t i = 0; i < rows; i++) one(p, x + 2 * i * n, y + 2 * i * n, inverse, scale, room);
     buffer_release(space);
     return 0;
 }

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import mlx.core as mx
 import numpy as np
@@ -220,6 +221,52 @@ def test_bits_do_not_depend_on_threads():
         for n in ("1", "2", "3", "16")
     }
     assert len(seen) == 1
+
+
+def test_threads_share_plans():
+    """Of more lengths than plans are kept of."""
+    x = random(8, 600)
+
+    def all_lengths(order):
+        return {n: np.array(fft.fft(mx.array(x[:, :n]))) for n in order}
+
+    lengths = list(range(500, 560))
+    want = all_lengths(lengths)
+    with ThreadPoolExecutor(4) as pool:
+        for got in pool.map(all_lengths, [lengths[i:] + lengths[:i] for i in (0, 0, 20, 40)] * 2):
+            assert all(np.array_equal(got[n], want[n]) for n in lengths)
+
+
+FORK = """
+import faulthandler
+import os
+import signal
+import threading
+import mlx.core as mx
+x = mx.random.normal((8, 600), key=mx.random.key(0))
+def some():
+    return [bytes(memoryview(mx.fft.fft(x[:, :n]))) for n in range(500, 530)]
+want, done = some(), threading.Event()
+def go_on():
+    while not done.is_set():
+        some()
+other = threading.Thread(target=go_on)
+other.start()
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        faulthandler.register(signal.SIGALRM, chain=True)  # where it hangs, before it is ended
+        signal.alarm(60)
+        os._exit(some() != want)
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+other.join()
+"""
+
+
+def test_children_of_a_fork_find_plans():
+    """While another thread makes and frees some."""
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=400)
 
 
 def test_frequencies_and_shifts():
