@@ -2,15 +2,18 @@
  *
  * The kernels transform several sequences side by side, one in each lane of their vectors.  Lanes
  * are rows of a batch, or else the columns and rows of one long sequence of n1 n2 elements: columns
- * are transformed, multiplied by e^(-2 pi i j k / n), then rows.  Lengths with a large prime factor
- * become convolutions of a length without (Bluestein): with jk = (j^2 + k^2 - (k - j)^2) / 2,
+ * are transformed, multiplied by e^(-2 pi i j k / n), then rows.  Of many long sequences each thread
+ * takes whole ones.  Real sequences in lanes become complex ones, and half transforms, in the
+ * buffers.  Lengths with a large prime factor become convolutions of a length without (Bluestein):
+ * with jk = (j^2 + k^2 - (k - j)^2) / 2,
  *     X_k = c_k sum_j (x_j c_j) conj(c_(k - j)),    c_j = e^(-pi i j^2 / n).
  *
- * Factors are computed in double and rounded once. */
+ * Factors are computed in double and rounded once.  They are a plan's, and plans are kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lock.h"
 #include "core/scope.h"
 #include "core/sizes.h"
 #include "cpu/crew.h"
@@ -24,8 +27,10 @@
 
 enum {
     WHOLE = 4096, /* longest sequence that lanes hold as a whole, for its buffers to stay in L2 */
+    TALL = 16384, /* of columns, whose elements lie apart in memory: they come by the line */
     FEW = 4,      /* rows that are rather split than put into lanes */
     SHORT = 64,   /* but for short ones */
+    BLOCK = 8,    /* sequences whose elements are neighbours, taken at once; a line of memory */
 };
 
 static void root(double *re, double *im, int64_t j, int64_t n)
@@ -91,13 +96,22 @@ static int roots_make(float *w, int64_t count, int64_t n, bool squares)
 }
 
 struct fft_plan {
+    struct fft_plan_of {
+        int64_t n;
+        int64_t whole; /* longest length that lanes hold as a whole */
+        bool pairs;    /* real sequences of length 2 n */
+    } of;
     int64_t n;
     enum way { LANES, SPLIT, CHIRP } way;
     struct fft_smooth a, b; /* LANES: a; SPLIT: columns of length a.n, rows of length b.n */
-    struct root_table t;    /* SPLIT */
+    float *twiddles;        /* SPLIT: for every vector of columns, two tables for f->twiddle */
     struct fft_plan *conv;  /* CHIRP: of the convolution */
     float *chirp;           /* c_j */
     float *filter;          /* transform of conj(c), over its length */
+    float *ends;            /* pairs: e^(-2 pi i k / (2 n)) for k up to n */
+    size_t bytes;
+    int users;
+    uint64_t used; /* when last */
 };
 
 static void smooth_free(struct fft_smooth *s)
@@ -113,9 +127,10 @@ static void plan_free(struct fft_plan *p)
     smooth_free(&p->a);
     smooth_free(&p->b);
     plan_free(p->conv);
-    free(p->t.coarse);
+    free(p->twiddles);
     free(p->chirp);
     free(p->filter);
+    free(p->ends);
     free(p);
 }
 
@@ -154,28 +169,80 @@ static int smooth_make(struct fft_smooth *s, int64_t n)
     return 0;
 }
 
-static int split_make(struct fft_plan *p)
+/* Floats of the two tables of one vector of columns of length n1. */
+static int64_t twiddles_of(int64_t n1) { return (ceil_div(n1, FFT_STEP) + FFT_STEP) * 2 * cpu->fft->lanes; }
+
+struct twiddling {
+    const struct fft_plan *p;
+    const struct root_table *t;
+};
+
+/* e^(-2 pi i j k / n) for k < count, w apart; the imaginary parts follow after half of that. */
+static void powers(const struct root_table *t, float *to, int64_t w, int64_t count, int64_t j)
 {
-    int64_t n2 = fourier_divisor(p->n, p->n), n1 = p->n / n2;
-    if (smooth_make(&p->a, n1) || smooth_make(&p->b, n2))
-        return 1;
-    return table_make(&p->t, p->n);
+    for (int64_t k = 0, at = 0; k < count; k++, to += w) {
+        table_get(t, at, to, to + w / 2);
+        at += j;
+        at -= at >= t->n ? t->n : 0;
+    }
 }
 
-static int one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale);
+static void some_twiddles(void *ctx, int64_t begin, int64_t end)
+{
+    const struct twiddling *s = ctx;
+    const struct root_table *t = s->t;
+    int64_t lanes = cpu->fft->lanes, w = 2 * lanes, blocks = ceil_div(s->p->a.n, FFT_STEP);
+    for (int64_t i = begin; i < end; i++) {
+        float *coarse = s->p->twiddles + i * twiddles_of(s->p->a.n), *fine = coarse + blocks * w;
+        for (int64_t l = 0; l < lanes; l++) {
+            int64_t c = i * lanes + l;
+            powers(t, coarse + l, w, blocks, FFT_STEP * c % t->n);
+            powers(t, fine + l, w, FFT_STEP, c % t->n);
+        }
+    }
+}
 
-static struct fft_plan *plan_make(int64_t n, bool many);
+static int split_make(struct fft_plan *p)
+{
+    int64_t n2 = fourier_divisor(p->n, p->n), n1 = p->n / n2, groups = ceil_div(n2, cpu->fft->lanes);
+    struct root_table t = { 0 };
+    size_t bytes = (size_t)(groups * twiddles_of(n1)) * sizeof(float);
+    p->twiddles = mx_malloc(bytes);
+    p->bytes += bytes;
+    int failed = !p->twiddles || smooth_make(&p->a, n1) || smooth_make(&p->b, n2) || table_make(&t, p->n);
+    if (!failed)
+        pool_for(groups, 4, some_twiddles, &(struct twiddling){ p, &t });
+    free(t.coarse);
+    return failed;
+}
 
-static int chirp_make(struct fft_plan *p, bool many)
+/* What a transform works in: floats for the sequence that is under way, and for the lanes of each thread. */
+struct room {
+    float *line, *lanes;
+    int threads;
+};
+
+static void one(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room);
+static size_t line_floats(const struct fft_plan *p);
+static size_t lane_floats(const struct fft_plan *p);
+static struct buffer *room_make(const struct fft_plan *p, int threads, struct room *room);
+
+static struct fft_plan *plan_make(struct fft_plan_of of);
+
+static int chirp_make(struct fft_plan *p)
 {
     int64_t n = p->n, m = fourier_length_above(2 * n - 1);
-    p->conv = plan_make(m, many);
+    size_t bytes = (size_t)(2 * m) * sizeof(float);
+    struct room room = { 0 };
+    p->conv = plan_make((struct fft_plan_of){ m, p->of.whole, false });
     p->chirp = mx_malloc((size_t)(2 * n) * sizeof(float));
-    p->filter = mx_malloc((size_t)(2 * m) * sizeof(float));
-    float *c = mx_malloc((size_t)(2 * m) * sizeof(float));
-    bool failed = !p->conv || !p->chirp || !p->filter || !c;
+    p->filter = mx_malloc(bytes);
+    float *c = mx_malloc(bytes);
+    struct buffer *space = p->conv ? room_make(p->conv, pool_threads(), &room) : NULL;
+    bool failed = !space || !p->chirp || !p->filter || !c;
     if (!failed) {
-        memset(c, 0, (size_t)(2 * m) * sizeof(float));
+        p->bytes += p->conv->bytes + 2 * bytes;
+        memset(c, 0, bytes);
         failed = roots_make(p->chirp, n, 2 * n, true);
         for (int64_t j = 0; j < n; j++) {
             float re = p->chirp[2 * j], im = p->chirp[2 * j + 1];
@@ -185,24 +252,34 @@ static int chirp_make(struct fft_plan *p, bool many)
                 at[k][1] = -im;
             }
         }
-        failed = failed || one(p->conv, c, 1, p->filter, 1, false, 1 / (float)m);
+        if (!failed)
+            one(p->conv, c, p->filter, false, 1 / (float)m, room);
     }
+    if (space)
+        buffer_release(space);
     free(c);
     return failed;
 }
 
 /* NULL after a failure. */
-static struct fft_plan *plan_make(int64_t n, bool many)
+static struct fft_plan *plan_make(struct fft_plan_of of)
 {
     struct fft_plan *p = mx_malloc(sizeof *p);
     if (!p)
         return NULL;
-    *p = (struct fft_plan){ .n = n };
-    int failed, radix[FOURIER_STAGES];
-    if (fourier_radices(n, FFT_RADIX, radix) < 0) {
+    int64_t n = of.n;
+    *p = (struct fft_plan){ .of = of, .n = n, .bytes = (size_t)n * 8 };
+    int failed = 0, radix[FOURIER_STAGES];
+    if (of.pairs) {
+        p->ends = mx_malloc((size_t)(n + 1) * 8);
+        failed = !p->ends || roots_make(p->ends, n + 1, 2 * n, false);
+    }
+    if (failed) {
+        /* nothing more */
+    } else if (fourier_radices(n, FFT_RADIX, radix) < 0) {
         p->way = CHIRP;
-        failed = chirp_make(p, many);
-    } else if (n <= SHORT || (many && n <= WHOLE)) {
+        failed = chirp_make(p);
+    } else if (n <= of.whole) {
         failed = smooth_make(&p->a, n);
     } else {
         p->way = SPLIT;
@@ -215,70 +292,167 @@ static struct fft_plan *plan_make(int64_t n, bool many)
     return p;
 }
 
+/* ---- plans that are kept: those used last, and no large ones */
+
+enum { PLANS = 16, LARGE = 1 << 22 };
+LOCK(keeping, LOCK_LEAF);
+static struct fft_plan *plans[PLANS]; /* who uses one is counted, and those in use stay */
+static uint64_t uses;
+
+static struct fft_plan *kept_plan(struct fft_plan_of of)
+{
+    for (int i = 0; i < PLANS; i++) {
+        struct fft_plan *p = plans[i];
+        if (p && p->of.n == of.n && p->of.whole == of.whole && p->of.pairs == of.pairs)
+            return p;
+    }
+    return NULL;
+}
+
+/* NULL after a failure. */
+static struct fft_plan *plan_take(struct fft_plan_of of)
+{
+    lock_take(&keeping);
+    struct fft_plan *p = kept_plan(of);
+    if (p) {
+        p->users++;
+        p->used = ++uses;
+    }
+    lock_give(&keeping);
+    return p ? p : plan_make(of);
+}
+
+static void plan_give(struct fft_plan *p)
+{
+    struct fft_plan *gone = p;
+    if (!p)
+        return;
+    lock_take(&keeping);
+    if (p->users) { /* it is one of those */
+        p->users--;
+        gone = NULL;
+    } else if (p->bytes <= LARGE && !kept_plan(p->of)) {
+        int at = -1;
+        for (int i = 0; i < PLANS; i++)
+            if (!plans[i] || (!plans[i]->users && (at < 0 || (plans[at] && plans[i]->used < plans[at]->used))))
+                at = i;
+        if (at >= 0) {
+            gone = plans[at];
+            plans[at] = p;
+            p->used = ++uses;
+        }
+    }
+    lock_give(&keeping);
+    plan_free(gone);
+}
+
 /* Is everything done in lanes? */
 static bool in_lanes(const struct fft_plan *p) { return p->way == LANES || (p->way == CHIRP && p->conv->way == LANES); }
 
-/* ---- threads that need room to work in */
+/* ---- room to work in */
 
-/* fn for 0..n, each thread with so many buffers for sequences of length `length`; a little work
- * stays here. */
-static int share_lines(int64_t n, int64_t length, int buffers, void (*fn)(void *, int64_t, char *), const void *ctx)
+static size_t longest(const struct fft_plan *p)
 {
-    int threads = n * length * cpu->fft->lanes < 8192 ? 1 : pool_threads();
-    threads = n < threads ? (int)n : threads;
-    size_t bytes = (size_t)buffers * (size_t)(length * 2 * cpu->fft->lanes) * sizeof(float);
-    char *all = mx_malloc(bytes * (size_t)threads + 64);
-    if (!all)
-        return 1;
-    crew_for(n, threads, (char *)(((uintptr_t)all + 63) / 64 * 64), bytes, fn, (void *)ctx);
-    free(all);
-    return 0;
+    int64_t n = p->way == SPLIT && p->a.n > p->b.n ? p->a.n : p->way == SPLIT ? p->b.n : p->n;
+    return (size_t)n;
+}
+
+/* Two buffers of lanes: of numbers of a sequence and, of real ones, one more. */
+static size_t lane_floats(const struct fft_plan *p)
+{
+    return p->way == CHIRP ? lane_floats(p->conv) : 2 * (longest(p) + 1) * 2 * (size_t)cpu->fft->lanes;
+}
+static size_t line_floats(const struct fft_plan *p)
+{
+    size_t own = in_lanes(p) ? 0 : ((size_t)(p->way == CHIRP ? 2 * p->conv->n : 2 * p->n) + 15) / 16 * 16;
+    return own + (p->way == CHIRP ? line_floats(p->conv) : 0);
+}
+
+static struct buffer *room_make(const struct fft_plan *p, int threads, struct room *room)
+{
+    size_t line = line_floats(p);
+    struct buffer *b = buffer_new((line + lane_floats(p) * (size_t)threads) * sizeof(float));
+    if (b)
+        *room = (struct room){ b->host, (float *)b->host + line, threads };
+    return b;
+}
+
+/* fn for 0..n, each thread with lanes of its own; a little work stays here. */
+static void share_lanes(int64_t n, const struct fft_plan *p, struct room room, void (*fn)(void *, int64_t, char *),
+                        const void *ctx)
+{
+    size_t each = lane_floats(p);
+    int threads = n * (int64_t)each < 32768 ? 1 : room.threads;
+    crew_for(n, n < threads ? (int)n : threads, (char *)room.lanes, each * sizeof(float), fn, (void *)ctx);
+}
+
+enum { LANES_MOST = 16 };
+
+/* Lanes `step` floats apart. */
+static void lanes_from(int64_t at[LANES_MOST], int64_t first, int64_t step)
+{
+    for (int l = 0; l < cpu->fft->lanes; l++) at[l] = first + l * step;
 }
 
 /* ---- lanes */
 
-/* `rows` sequences: element j of row (o, i) at o * outer + j * step + i * inner. */
+/* Sequences of kind's x to its y; element j of sequence (o, i) at (o * length + j) * inner + i, of numbers of whichever
+ * type. */
 struct fft_rows {
     const struct fft_plan *p;
+    enum fft_kind kind;
     const float *x;
     float *y;
-    int64_t n_outer, n_inner;
-    int64_t outer, step, inner;
+    int64_t outer, inner, n;
     bool swap;
     float scale;
 };
 
-static void lanes_job(void *ctx, int64_t i, char *space)
+static void lanes_job(void *ctx, int64_t g, char *space)
 {
     float *buf = (float *)space;
     const struct fft_rows *r = ctx;
     const struct fft_kernels *f = cpu->fft;
     const struct fft_plan *p = r->p;
-    int64_t groups = ceil_div(r->n_inner, f->lanes), first = i % groups * f->lanes;
-    int64_t at = 2 * (i / groups * r->outer + first * r->inner);
-    int lanes = (int)(r->n_inner - first < f->lanes ? r->n_inner - first : f->lanes);
-    int64_t n = p->n, m = p->way == CHIRP ? p->conv->n : n;
-    float *other = buf + m * 2 * f->lanes;
-    f->load(buf, r->x + at, r->step, r->inner, n, lanes, r->swap);
+    int64_t n = p->n, m = p->way == CHIRP ? p->conv->n : n, half = r->n / 2 + 1, w = 2 * f->lanes;
+    int64_t ux = r->kind == FFT_REAL ? 1 : 2, uy = r->kind == FFT_HERMITIAN ? 1 : 2;
+    int64_t nx = r->kind == FFT_HERMITIAN ? half : r->n, ny = r->kind == FFT_REAL ? half : r->n;
+    int64_t first = g * f->lanes, rows = r->outer * r->inner, from[LANES_MOST], to[LANES_MOST];
+    int lanes = (int)(rows - first < f->lanes ? rows - first : f->lanes);
+    for (int l = 0; l < lanes; l++) {
+        int64_t o = (first + l) / r->inner, i = (first + l) % r->inner;
+        from[l] = ux * (o * nx * r->inner + i);
+        to[l] = uy * (o * ny * r->inner + i);
+    }
+    float *other = buf + (m + 1) * w;
+    if (r->kind == FFT_REAL)
+        f->load_reals(buf, r->x, r->inner, from, nx, lanes);
+    else
+        f->load(buf, r->x, 2 * r->inner, from, nx, lanes, r->kind == FFT_COMPLEX && r->swap);
+    if (r->kind == FFT_HERMITIAN)
+        f->unfold(buf, r->n, p->ends);
     if (p->way == LANES) {
         buf = f->run(&p->a, buf, other);
     } else {
         const struct fft_smooth *s = &p->conv->a;
         f->multiply(buf, n, p->chirp, false, false);
-        memset(buf + n * 2 * f->lanes, 0, (size_t)((m - n) * 2 * f->lanes) * sizeof *buf);
+        memset(buf + n * w, 0, (size_t)((m - n) * w) * sizeof *buf);
         float *there = f->run(s, buf, other);
         f->multiply(there, m, p->filter, false, true);
         buf = f->run(s, there, there == buf ? other : buf);
         f->multiply(buf, n, p->chirp, true, false);
     }
-    f->store(r->y + at, r->step, r->inner, buf, n, lanes, r->swap, r->scale);
+    if (r->kind == FFT_REAL)
+        f->fold(buf, r->n, p->ends);
+    if (r->kind == FFT_HERMITIAN)
+        f->store_reals(r->y, r->inner, to, buf, ny, lanes, r->scale);
+    else
+        f->store(r->y, 2 * r->inner, to, buf, ny, lanes, r->kind == FFT_COMPLEX && r->swap, r->scale);
 }
 
-static int all_lanes(const struct fft_rows *r)
+static void all_lanes(const struct fft_rows *r, struct room room)
 {
-    int64_t groups = ceil_div(r->n_inner, cpu->fft->lanes);
-    int64_t m = r->p->way == CHIRP ? r->p->conv->n : r->p->n;
-    return share_lines(r->n_outer * groups, m, 2, lanes_job, r);
+    share_lanes(ceil_div(r->outer * r->inner, cpu->fft->lanes), r->p, room, lanes_job, r);
 }
 
 /* ---- one long sequence */
@@ -287,19 +461,50 @@ struct split {
     const struct fft_plan *p;
     const float *x;
     float *y, *between; /* [a.n][b.n] */
-    int64_t sx, sy;
-    bool swap;
+    bool swap_in, swap_out;
     float scale;
+    /* Of convolutions: there are so many elements, all others being 0, and results that are asked for; and numbers by
+     * which elements, and results with their parts swapped or not, are multiplied. */
+    int64_t elements, results;
+    const float *by_in, *by_out;
+    bool swap;
 };
 
-/* e^(-2 pi i j k / n) for k < count, w apart; the imaginary parts follow after half of that. */
-static void powers(const struct fft_plan *p, float *to, int64_t w, int64_t count, int64_t j)
+/* A sequence of `count` numbers, and zeros after them, as a matrix of so many rows and columns: lanes are those columns
+ * from c on.  Rows that are whole in these, and in *rest the lanes of one more. */
+static int64_t whole_rows(int64_t count, int64_t rows, int64_t cols, int64_t c, int64_t *lanes, int64_t *rest)
 {
-    for (int64_t k = 0, at = 0; k < count; k++, to += w) {
-        table_get(&p->t, at, to, to + w / 2);
-        at += j;
-        at -= at >= p->n ? p->n : 0;
+    *lanes = cols - c < cpu->fft->lanes ? cols - c : cpu->fft->lanes;
+    int64_t whole = count >= c + *lanes ? (count - c - *lanes) / cols + 1 : 0;
+    whole = whole < rows ? whole : rows;
+    *rest = whole < rows ? count - whole * cols - c : 0;
+    return whole;
+}
+
+static void load_columns(float *buf, const float *x, int64_t count, int64_t rows, int64_t cols, int64_t c, bool swap)
+{
+    const struct fft_kernels *f = cpu->fft;
+    int64_t at[LANES_MOST] = { 0 }, lanes, rest, w = 2 * f->lanes;
+    int64_t whole = whole_rows(count, rows, cols, c, &lanes, &rest);
+    lanes_from(at, 2 * c, 2);
+    f->load(buf, x, 2 * cols, at, whole, (int)lanes, swap);
+    if (rest > 0) {
+        f->load(buf + whole * w, x + 2 * whole * cols, 2 * cols, at, 1, (int)rest, swap);
+        whole++;
     }
+    memset(buf + whole * w, 0, (size_t)((rows - whole) * w) * sizeof *buf);
+}
+
+static void store_columns(float *y, int64_t count, const float *buf, int64_t rows, int64_t cols, int64_t c, bool swap,
+                          float scale)
+{
+    const struct fft_kernels *f = cpu->fft;
+    int64_t at[LANES_MOST] = { 0 }, lanes, rest;
+    int64_t whole = whole_rows(count, rows, cols, c, &lanes, &rest);
+    lanes_from(at, 2 * c, 2);
+    f->store(y, 2 * cols, at, buf, whole, (int)lanes, swap, scale);
+    if (rest > 0)
+        f->store(y + 2 * whole * cols, 2 * cols, at, buf + whole * 2 * f->lanes, 1, (int)rest, swap, scale);
 }
 
 /* Columns from c on: element k of their transforms times e^(-2 pi i k c / n). */
@@ -310,17 +515,16 @@ static void columns_job(void *ctx, int64_t i, char *space)
     const struct fft_plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;
     int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
-    int64_t blocks = ceil_div(n1, FFT_STEP);
-    int lanes = (int)(n2 - c < f->lanes ? n2 - c : f->lanes);
-    float *other = buf + n1 * w, *coarse = other + n1 * w, *fine = coarse + blocks * w;
-    f->load(buf, s->x + 2 * c * s->sx, n2 * s->sx, s->sx, n1, lanes, s->swap);
-    buf = f->run(&p->a, buf, other);
-    for (int64_t l = 0; l < f->lanes; l++) {
-        powers(p, coarse + l, w, blocks, FFT_STEP * (c + l) % p->n);
-        powers(p, fine + l, w, FFT_STEP, (c + l) % p->n);
+    float *other = buf + n1 * w;
+    const float *coarse = p->twiddles + i * twiddles_of(n1);
+    load_columns(buf, s->x, s->elements, n1, n2, c, s->swap_in);
+    if (s->by_in) {
+        load_columns(other, s->by_in, s->elements, n1, n2, c, false);
+        f->multiply_each(buf, n1, other, false);
     }
-    f->twiddle(buf, n1, coarse, fine);
-    f->store(s->between + 2 * c, n2, 1, buf, n1, lanes, false, 1);
+    buf = f->run(&p->a, buf, other);
+    f->twiddle(buf, n1, coarse, coarse + ceil_div(n1, FFT_STEP) * w);
+    store_columns(s->between, p->n, buf, n1, n2, c, false, 1);
 }
 
 static void rows_job(void *ctx, int64_t i, char *space)
@@ -329,100 +533,54 @@ static void rows_job(void *ctx, int64_t i, char *space)
     const struct split *s = ctx;
     const struct fft_plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;
-    int64_t n1 = p->a.n, n2 = p->b.n, r = i * f->lanes;
+    int64_t n1 = p->a.n, n2 = p->b.n, r = i * f->lanes, at[LANES_MOST];
     int lanes = (int)(n1 - r < f->lanes ? n1 - r : f->lanes);
-    f->load(buf, s->between + 2 * r * n2, 1, n2, n2, lanes, false);
-    buf = f->run(&p->b, buf, buf + n2 * 2 * f->lanes);
-    f->store(s->y + 2 * r * s->sy, n1 * s->sy, s->sy, buf, n2, lanes, s->swap, s->scale);
-}
-
-static int one_split(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
-{
-    int64_t n1 = p->a.n, n2 = p->b.n, lanes = cpu->fft->lanes;
-    struct buffer *between = buffer_new((size_t)(2 * p->n) * sizeof(float));
-    if (!between)
-        return 1;
-    struct split s = { p, x, y, between->host, sx, sy, swap, scale };
-    int64_t longest = n1 > n2 ? n1 : n2;
-    int failed = share_lines(ceil_div(n2, lanes), longest + 2 * FFT_STEP, 3, columns_job, &s) ||
-                 share_lines(ceil_div(n1, lanes), longest, 2, rows_job, &s);
-    buffer_release(between);
-    return failed;
-}
-
-/* y = a b of numbers sa and sy apart; swap changes the parts of a, turn those of y. */
-struct products {
-    float *y;
-    int64_t sy;
-    const float *a;
-    int64_t sa;
-    const float *b;
-    bool swap, turn;
-    float scale;
-};
-static void multiply_some(void *ctx, int64_t begin, int64_t end)
-{
-    const struct products *p = ctx;
-    for (int64_t j = begin; j < end; j++) {
-        const float *a = p->a + 2 * j * p->sa, *b = p->b + 2 * j;
-        float *y = p->y + 2 * j * p->sy, re = a[p->swap], im = a[!p->swap];
-        float u = re * b[0] - im * b[1], v = re * b[1] + im * b[0];
-        y[p->turn] = u * p->scale;
-        y[!p->turn] = v * p->scale;
+    float *other = buf + n2 * 2 * f->lanes;
+    lanes_from(at, 2 * r * n2, 2 * n2);
+    f->load(buf, s->between, 2, at, n2, lanes, false);
+    float *done = f->run(&p->b, buf, other);
+    if (s->by_out) {
+        float *by = done == buf ? other : buf;
+        load_columns(by, s->by_out, s->results, n2, n1, r, false);
+        f->multiply_each(done, n2, by, s->swap);
     }
+    store_columns(s->y, s->results, done, n2, n1, r, s->swap_out, s->scale);
 }
 
-/* As lanes_job does it, in memory. */
-static int one_chirp(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+static void both_passes(const struct split *s, struct room room)
 {
-    int64_t m = p->conv->n, grain = 8192;
-    size_t bytes = (size_t)(2 * m) * sizeof(float);
-    struct buffer *all = buffer_new(2 * bytes);
-    if (!all)
-        return 1;
-    float *a = all->host, *b = a + 2 * m;
-    pool_for(p->n, grain, multiply_some, &(struct products){ a, 1, x, sx, p->chirp, swap, false, 1 });
-    memset(a + 2 * p->n, 0, bytes - (size_t)(2 * p->n) * sizeof(float));
-    int failed = one(p->conv, a, 1, b, 1, false, 1);
-    pool_for(m, grain, multiply_some, &(struct products){ b, 1, b, 1, p->filter, false, true, 1 });
-    failed = failed || one(p->conv, b, 1, a, 1, false, 1);
-    pool_for(p->n, grain, multiply_some, &(struct products){ y, sy, a, 1, p->chirp, true, swap, scale });
-    buffer_release(all);
-    return failed;
+    share_lanes(ceil_div(s->p->b.n, cpu->fft->lanes), s->p, room, columns_job, s);
+    share_lanes(ceil_div(s->p->a.n, cpu->fft->lanes), s->p, room, rows_job, s);
 }
 
-static int one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+static void one_split(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room)
+{
+    struct split s = { p, x, y, room.line, swap, swap, scale, p->n, p->n, NULL, NULL, false };
+    both_passes(&s, room);
+}
+
+/* As lanes_job does it: y_k = c_k times the inverse transform of the filter's and x c's product. */
+static void one_chirp(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room)
+{
+    int64_t n = p->n, m = p->conv->n;
+    float *z = room.line, *between = z + (2 * m + 15) / 16 * 16;
+    struct split there = { p->conv, x, z, between, swap, true, 1, n, m, p->chirp, p->filter, false };
+    struct split back = { p->conv, z, y, between, false, swap, scale, m, n, NULL, p->chirp, true };
+    both_passes(&there, room);
+    both_passes(&back, room);
+}
+
+static void one(const struct fft_plan *p, const float *x, float *y, bool swap, float scale, struct room room)
 {
     if (p->way == SPLIT)
-        return one_split(p, x, sx, y, sy, swap, scale);
-    if (!in_lanes(p))
-        return one_chirp(p, x, sx, y, sy, swap, scale);
-    struct fft_rows r = { p, x, y, 1, 1, 0, sx, 0, swap, scale };
-    return all_lanes(&r);
+        one_split(p, x, y, swap, scale, room);
+    else if (!in_lanes(p))
+        one_chirp(p, x, y, swap, scale, room);
+    else
+        all_lanes(&(struct fft_rows){ p, FFT_COMPLEX, x, y, 1, 1, p->n, swap, scale }, room);
 }
 
 /* ---- nodes */
-
-/* The complex sequences of x, of any layout of rows. */
-static int transform(const float *x, float *y, int64_t outer, int64_t n, int64_t inner, bool inverse, float scale)
-{
-    int64_t rows = inner == 1 ? outer : inner;
-    struct fft_plan *p = plan_make(n, rows > FEW);
-    int failed = !p;
-    if (p && in_lanes(p)) {
-        struct fft_rows r = { p, x, y, outer, inner, n * inner, inner, 1, inverse, scale };
-        if (inner == 1)
-            r = (struct fft_rows){ p, x, y, 1, outer, 0, 1, n, inverse, scale };
-        failed = all_lanes(&r);
-    } else {
-        for (int64_t i = 0; i < outer * inner && !failed; i++) {
-            int64_t at = 2 * (i / inner * n * inner + i % inner);
-            failed = one(p, x + at, inner, y + at, inner, inverse, scale);
-        }
-    }
-    plan_free(p);
-    return failed;
-}
 
 /* Element (o, k, i) of a sequence n long from one m long: itself, or the conjugate of n - k. */
 struct whole {
@@ -507,27 +665,173 @@ static void unfold_real(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static int transform_even(enum fft_kind kind, const float *x, float *y, int64_t rows, int64_t n, float scale)
+/* Long sequences, of which each thread takes whole ones.  Those whose elements lie apart are taken in blocks of
+ * neighbours, transposed: a line of memory is then read once for all of them. */
+struct long_rows {
+    struct fft_rows r;
+    int64_t block; /* sequences; 1 where inner is */
+    size_t line;   /* floats of line_floats */
+};
+
+/* Row g, real or half of a transform, by way of complex numbers behind the lanes. */
+static void real_row(const struct fft_rows *r, int64_t g, struct room room)
 {
-    int64_t m = n / 2, parts = rows * (m / PART + 1), grain = 4096 / (m < PART ? m : PART) + 1;
-    struct buffer *z = buffer_new((size_t)(rows * m) * 8), *w = z ? buffer_new((size_t)(m + 1) * 8) : NULL;
-    int failed = !w;
-    if (!failed) {
-        failed = roots_make(w->host, m + 1, n, false);
-        if (failed) {
-            /* nothing to do */
-        } else if (kind == FFT_REAL) {
-            failed = transform(x, z->host, rows, m, 1, false, scale);
-            pool_for(parts, grain, fold_real, &(struct even){ z->host, w->host, y, m });
-        } else {
-            pool_for(parts, grain, unfold_real, &(struct even){ x, w->host, z->host, m });
-            failed = transform(z->host, y, rows, m, 1, true, scale);
-        }
+    const struct fft_plan *p = r->p;
+    int64_t n = r->n, half = n / 2 + 1, parts = p->n / PART + 1;
+    bool real = r->kind == FFT_REAL;
+    float *z = room.lanes + lane_floats(p);
+    const float *x = r->x + g * (real ? n : 2 * half);
+    float *y = r->y + g * (real ? 2 * half : n);
+    if (!p->of.pairs) {
+        fill_conjugates(&(struct whole){ x, z, n, real ? n : half, 1, real }, 0, n);
+        one(p, z, z, !real, r->scale, room);
+        take_part(&(struct whole){ z, y, n, real ? half : n, 1, !real }, 0, real ? half : n);
+    } else if (real) {
+        one(p, x, z, false, r->scale, room);
+        fold_real(&(struct even){ z, p->ends, y, p->n }, 0, parts);
+    } else {
+        unfold_real(&(struct even){ x, p->ends, z, p->n }, 0, parts);
+        one(p, z, y, true, r->scale, room);
+    }
+}
+
+static void long_job(void *ctx, int64_t g, char *space)
+{
+    const struct long_rows *t = ctx;
+    const struct fft_rows *r = &t->r;
+    int64_t n = r->p->n, blocks = ceil_div(r->inner, t->block), first = g % blocks * t->block;
+    int64_t at = 2 * (g / blocks * n * r->inner + first);
+    size_t count = (size_t)(r->inner - first < t->block ? r->inner - first : t->block);
+    struct room room = { (float *)space, (float *)space + t->line, 1 };
+    if (r->kind != FFT_COMPLEX) {
+        real_row(r, g, room);
+        return;
+    }
+    if (r->inner == 1) {
+        one(r->p, r->x + at, r->y + at, r->swap, r->scale, room);
+        return;
+    }
+    float *z = room.lanes + lane_floats(r->p);
+    transpose_fn *transpose = cpu->transpose[3];
+    transpose(z, n, r->x + at, r->inner, count, (size_t)n);
+    for (size_t i = 0; i < count; i++) {
+        float *row = z + 2 * n * (int64_t)i;
+        one(r->p, row, row, r->swap, r->scale, room);
+    }
+    transpose(r->y + at, r->inner, z, n, (size_t)n, count);
+}
+
+static int long_rows(const struct fft_rows *r)
+{
+    struct long_rows t = { *r, r->inner < BLOCK ? r->inner : BLOCK, line_floats(r->p) };
+    int64_t jobs = r->outer * ceil_div(r->inner, t.block);
+    bool between = r->inner > 1 || r->kind != FFT_COMPLEX;
+    size_t each = t.line + lane_floats(r->p) + (between ? (size_t)(2 * r->p->n * t.block) : 0);
+    int threads = jobs < pool_threads() ? (int)jobs : pool_threads();
+    each = (each + 15) / 16 * 16;
+    struct buffer *space = buffer_new(each * (size_t)threads * sizeof(float));
+    if (!space)
+        return 1;
+    crew_for(jobs, threads, space->host, each * sizeof(float), long_job, &t);
+    buffer_release(space);
+    return 0;
+}
+
+/* The complex sequences of x, of any layout of rows; y may be x.  Non-zero after a failure, before anything is
+ * written. */
+static int transform(const struct fft_plan *p, const float *x, float *y, int64_t outer, int64_t inner, bool inverse,
+                     float scale)
+{
+    int64_t n = p->n, rows = outer * inner;
+    int threads = pool_threads();
+    struct fft_rows r = { p, FFT_COMPLEX, x, y, outer, inner, n, inverse, scale };
+    struct room room;
+    if (!in_lanes(p) && (rows >= 2 * threads || inner > 1))
+        return long_rows(&r);
+    struct buffer *space = room_make(p, threads, &room);
+    if (!space)
+        return 1;
+    if (in_lanes(p))
+        all_lanes(&r, room);
+    else
+        for (int64_t i = 0; i < rows; i++) one(p, x + 2 * i * n, y + 2 * i * n, inverse, scale, room);
+    buffer_release(space);
+    return 0;
+}
+
+static int transform_even(const struct fft_plan *p, enum fft_kind kind, const float *x, float *y, int64_t rows,
+                          float scale)
+{
+    int64_t m = p->n, parts = rows * (m / PART + 1), grain = 4096 / (m < PART ? m : PART) + 1;
+    struct buffer *z = buffer_new((size_t)(rows * m) * 8);
+    int failed = !z;
+    if (failed) {
+        /* nothing to do */
+    } else if (kind == FFT_REAL) {
+        failed = transform(p, x, z->host, rows, 1, false, scale);
+        pool_for(parts, grain, fold_real, &(struct even){ z->host, p->ends, y, m });
+    } else {
+        pool_for(parts, grain, unfold_real, &(struct even){ x, p->ends, z->host, m });
+        failed = transform(p, z->host, y, rows, 1, true, scale);
     }
     if (z)
         buffer_release(z);
-    if (w)
-        buffer_release(w);
+    return failed;
+}
+
+static int64_t longest_whole(int64_t outer, int64_t inner)
+{
+    return outer * inner <= FEW ? SHORT : inner < FEW ? WHOLE : TALL;
+}
+
+/* Real sequences, whole ones or halves of transforms. */
+static int transform_real(const struct fft_args *a, const float *x, float *y, int64_t outer, int64_t inner)
+{
+    int64_t n = a->n, half = n / 2 + 1;
+    int64_t whole = longest_whole(outer, inner);
+    bool pairs = n % 2 == 0;
+    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, whole, pairs });
+    int failed = !p;
+    struct room room;
+    struct buffer *space = NULL;
+    if (failed) {
+        /* nothing to do */
+    } else if (in_lanes(p)) {
+        space = room_make(p, pool_threads(), &room);
+        failed = !space;
+        if (!failed)
+            all_lanes(&(struct fft_rows){ p, a->kind, x, y, outer, inner, n, false, (float)a->scale }, room);
+    } else if (inner == 1 && outer >= 2 * pool_threads()) {
+        failed = long_rows(&(struct fft_rows){ p, a->kind, x, y, outer, 1, n, false, (float)a->scale });
+    } else if (inner == 1 && pairs) {
+        failed = transform_even(p, a->kind, x, y, outer, (float)a->scale);
+    } else {
+        bool real = a->kind == FFT_REAL;
+        int64_t grain = 4096 / inner + 1;
+        plan_give(p);
+        p = plan_take((struct fft_plan_of){ n, whole, false });
+        space = p ? buffer_new((size_t)(outer * n * inner) * 8) : NULL;
+        failed = !space;
+        if (!failed) {
+            struct whole in = { x, space->host, n, real ? n : half, inner, real };
+            struct whole out = { space->host, y, n, real ? half : n, inner, !real };
+            pool_for(outer * n, grain, fill_conjugates, &in);
+            failed = transform(p, space->host, space->host, outer, inner, a->inverse, (float)a->scale);
+            if (!failed)
+                pool_for(outer * out.m, grain, take_part, &out);
+        }
+    }
+    if (space)
+        buffer_release(space);
+    plan_give(p);
+    return failed;
+}
+
+static int transform_complex(const struct fft_args *a, const float *x, float *y, int64_t outer, int64_t inner)
+{
+    struct fft_plan *p = plan_take((struct fft_plan_of){ a->n, longest_whole(outer, inner), false });
+    int failed = !p || transform(p, x, y, outer, inner, a->inverse, (float)a->scale);
+    plan_give(p);
     return failed;
 }
 
@@ -538,30 +842,17 @@ int run_fft(const struct run *r)
     MX_SCOPE(NULL);
     mx_own hold = { NULL };
     mx z = row_major(x, &hold);
-    int failed = is_nil(z) || out_new(r, 0);
+    bool complex = a->kind == FFT_COMPLEX;
+    int failed = is_nil(z);
+    if (!failed && complex && hold.it) /* of the copy, which is ours */
+        out_take(y, z);
+    else
+        failed = failed || (complex ? out_over(r, 0, 0) : out_new(r, 0));
     if (!failed && y->size) {
-        int64_t outer = 1, inner = 1, n = a->n, half = n / 2 + 1;
+        int64_t outer = 1, inner = 1;
         for (int i = 0; i < a->axis; i++) outer *= x->shape[i];
         for (int i = a->axis + 1; i < x->ndim; i++) inner *= x->shape[i];
-        struct buffer *wide = NULL;
-        if (a->kind == FFT_COMPLEX) {
-            failed = transform(host(z), host(y), outer, n, inner, a->inverse, (float)a->scale);
-        } else if (inner == 1 && n % 2 == 0 && (uintptr_t)host(z) % 8 == 0) { /* pairs are read as complex numbers */
-            failed = transform_even(a->kind, host(z), host(y), outer, n, (float)a->scale);
-        } else if (!(wide = buffer_new((size_t)(outer * n * inner) * 8))) {
-            failed = 1;
-        } else {
-            bool real = a->kind == FFT_REAL;
-            int64_t grain = 4096 / inner + 1;
-            struct whole in = { host(z), wide->host, n, real ? n : half, inner, real };
-            struct whole out = { wide->host, host(y), n, real ? half : n, inner, !real };
-            pool_for(outer * n, grain, fill_conjugates, &in);
-            failed = transform(wide->host, wide->host, outer, n, inner, a->inverse, (float)a->scale);
-            if (!failed)
-                pool_for(outer * out.m, grain, take_part, &out);
-        }
-        if (wide)
-            buffer_release(wide);
+        failed = (complex ? transform_complex : transform_real)(a, host(z), host(y), outer, inner);
     }
     mx_drop(&hold);
     return failed;

@@ -1,5 +1,10 @@
 """mlx.core.fft against NumPy and SciPy in float64; derivatives, vmap, short-time transforms."""
 
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -126,10 +131,142 @@ def test_layouts_and_empty_arrays():
     assert fft.rfft(mx.zeros((4, 0, 6))).shape == (4, 0, 4)
 
 
+def both_ways(x, axis, n):
+    """Complex, real and half sequences along that axis, n long."""
+    wide, real, half = x.astype(np.complex128), x.real.astype(np.float64), np.take(x, range(n // 2 + 1), axis)
+    close(fft.fft(mx.array(x), axis=axis), np.fft.fft(wide, axis=axis))
+    close(fft.ifft(mx.array(x), axis=axis, norm="ortho"), np.fft.ifft(wide, axis=axis, norm="ortho"))
+    close(fft.rfft(mx.array(x.real), axis=axis, norm="forward"), np.fft.rfft(real, axis=axis, norm="forward"))
+    want = np.fft.irfft(half.astype(np.complex128), n, axis=axis, norm="forward")
+    close(fft.irfft(mx.array(half), n, axis=axis, norm="forward"), want)
+
+
+@pytest.mark.parametrize("first", range(1, 301, 20))
+def test_sizes_up_to_300_along_each_axis(first):
+    for n in range(first, first + 20):
+        both_ways(random(3, n, 7), 1, n)  # lanes that are neighbours and lanes that are not
+        both_ways(random(n, 16), 0, n)
+        both_ways(random(9, n), 1, n)
+
+
+@pytest.mark.parametrize("n", [6720, 8192, 10007, 2 * 5003, 4097, 31 * 29 * 23])
+def test_long_sequences_in_batches(n):
+    both_ways(random(5, n), 1, n)
+    both_ways(random(n, 9), 0, n)
+    both_ways(random(2, n, 3), 1, n)
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 17), (2, 30, 64), (2, 64, 63), (1, 100, 128)], ids=str)
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_planes(shape, norm):
+    x = random(*shape)
+    close(fft.fft2(mx.array(x), norm=norm), np.fft.fft2(x.astype(np.complex128), norm=norm))
+    close(fft.ifft2(mx.array(x), norm=norm), np.fft.ifft2(x.astype(np.complex128), norm=norm))
+    close(fft.rfft2(mx.array(x.real), norm=norm), np.fft.rfft2(x.real.astype(np.float64), norm=norm))
+    n = shape[-1]
+    half = np.fft.rfft2(x.real).astype(np.complex64)
+    want = np.fft.irfft2(half.astype(np.complex128), s=(shape[1], n), axes=(1, 2), norm=norm)
+    close(fft.irfft2(mx.array(half), s=(shape[1], n), axes=(1, 2), norm=norm), want)
+
+
+def test_operands_that_are_kept_stay_as_they_are():
+    """A transform is written over an operand that nobody looks at again."""
+    x = random(20, 60)
+    for n in (60, 5003):
+        a = mx.array(np.resize(x, (20, n)))
+        before = np.array(a)
+        y = fft.ifft(fft.fft(a))
+        close(y, before, 4)
+        assert np.array_equal(np.array(a), before)
+        z = mx.array(before).T
+        close(fft.fft(z, axis=0), np.fft.fft(before.astype(np.complex128)).T)
+        assert np.array_equal(np.array(z), before.T)
+
+
+def test_nan_stays_in_its_row():
+    x = random(20, 255)
+    x[7, 3] = np.nan
+    for y in (fft.fft(mx.array(x)), fft.rfft(mx.array(x.real)), fft.irfft(mx.array(x), n=509)):
+        assert np.isnan(np.array(y)).any(axis=1).nonzero()[0].tolist() == [7]
+
+
 def test_results_do_not_depend_on_the_batch():
-    x = random(40, 1024)
-    whole = np.array(fft.fft(mx.array(x)))
-    assert np.array_equal(np.array(fft.fft(mx.array(x[8:24])))[2], whole[10])
+    for n in (1024, 315, 509, 8192, 6720):
+        x = random(40, n)
+        for f, a in ((fft.fft, x), (fft.rfft, x.real), (fft.irfft, x)):
+            whole = np.array(f(mx.array(a)))
+            assert np.array_equal(np.array(f(mx.array(a[8:24])))[2], whole[10])
+            across = np.array(f(mx.array(a).T, axis=0)).T
+            assert n > 4096 or np.array_equal(across, whole)
+
+
+BITS = """
+import hashlib
+import mlx.core as mx
+h = hashlib.sha256()
+shapes = (64, 256), (3, 6720), (40, 6720), (12, 9000), (12, 5003), (12, 10006), (70000,), (8209,)
+for shape, axis in (*((s, -1) for s in shapes), ((5003, 9), 0)):
+    x = mx.random.normal(shape, key=mx.random.key(0))
+    for y in (mx.fft.fft(x, axis=axis), mx.fft.rfft(x, axis=axis), mx.fft.irfft(x, axis=axis)):
+        h.update(bytes(memoryview(y)))
+print(h.hexdigest())
+"""
+
+
+def test_bits_do_not_depend_on_threads():
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", BITS], env={**os.environ, "MLX_NUM_THREADS": n}, capture_output=True, check=True
+        ).stdout  # fmt: skip
+        for n in ("1", "2", "3", "16")
+    }
+    assert len(seen) == 1
+
+
+def test_threads_share_plans():
+    """Of more lengths than plans are kept of."""
+    x = random(8, 600)
+
+    def all_lengths(order):
+        return {n: np.array(fft.fft(mx.array(x[:, :n]))) for n in order}
+
+    lengths = list(range(500, 560))
+    want = all_lengths(lengths)
+    with ThreadPoolExecutor(4) as pool:
+        for got in pool.map(all_lengths, [lengths[i:] + lengths[:i] for i in (0, 0, 20, 40)] * 2):
+            assert all(np.array_equal(got[n], want[n]) for n in lengths)
+
+
+FORK = """
+import faulthandler
+import os
+import signal
+import threading
+import mlx.core as mx
+x = mx.random.normal((8, 600), key=mx.random.key(0))
+def some():
+    return [bytes(memoryview(mx.fft.fft(x[:, :n]))) for n in range(500, 530)]
+want, done = some(), threading.Event()
+def go_on():
+    while not done.is_set():
+        some()
+other = threading.Thread(target=go_on)
+other.start()
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        faulthandler.register(signal.SIGALRM, chain=True)  # where it hangs, before it is ended
+        signal.alarm(60)
+        os._exit(some() != want)
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+other.join()
+"""
+
+
+def test_children_of_a_fork_find_plans():
+    """While another thread makes and frees some."""
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=400)
 
 
 def test_frequencies_and_shifts():

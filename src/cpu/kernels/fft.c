@@ -8,31 +8,75 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* everything here is inlined */
 #endif
 
-/* As many sequences as a register holds. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+/* As many sequences as a register holds.  Then the orders of elements of two registers: every second, interleaved, and
+ * what a transposition does to ones, twos and fours. */
 #if defined __AVX512F__
+#include <immintrin.h>
 enum { L = 16 };
+#define MADD(a, b, c) ((V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define MSUB(a, b, c) ((V)_mm512_fnmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif defined __AVX2__
+#define LOW_1 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+#define HIGH_1 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+#define LOW_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define EVEN_4 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27
+#define ODD_4 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31
+#define FIRST_4 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define LAST_4 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#elif defined __AVX2__ && defined __FMA__
+#include <immintrin.h>
 enum { L = 8 };
+#define MADD(a, b, c) ((V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define MSUB(a, b, c) ((V)_mm256_fnmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14
 #define ODD 1, 3, 5, 7, 9, 11, 13, 15
 #define LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW_1 0, 8, 1, 9, 4, 12, 5, 13
+#define HIGH_1 2, 10, 3, 11, 6, 14, 7, 15
+#define LOW_2 0, 1, 8, 9, 4, 5, 12, 13
+#define HIGH_2 2, 3, 10, 11, 6, 7, 14, 15
+#define EVEN_4 0, 1, 2, 3, 8, 9, 10, 11
+#define ODD_4 4, 5, 6, 7, 12, 13, 14, 15
 #else
 enum { L = 4 };
+#ifdef __aarch64__
+#include <arm_neon.h>
+#define MADD(a, b, c) ((V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#define MSUB(a, b, c) ((V)vfmsq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#else
+#define MADD(a, b, c) ((c) + (a) * (b))
+#define MSUB(a, b, c) ((c) - (a) * (b))
+#endif
 #define EVEN 0, 2, 4, 6
 #define ODD 1, 3, 5, 7
 #define LOW 0, 4, 1, 5
 #define HIGH 2, 6, 3, 7
+#define LOW_1 0, 4, 1, 5
+#define HIGH_1 2, 6, 3, 7
+#define LOW_2 0, 1, 4, 5
+#define HIGH_2 2, 3, 6, 7
 #endif
 typedef float V __attribute__((vector_size(4 * L), may_alias));
 typedef float U __attribute__((vector_size(4 * L), aligned(4), may_alias));
 struct z {
     V re, im;
 };
+
+TEMPLATE V all(float c) { return c - (V){ 0 }; }
+/* c + a b, c - a b; rounded once where the processor can. */
+TEMPLATE V madd(V a, V b, V c) { return MADD(a, b, c); }
+TEMPLATE V msub(V a, V b, V c) { return MSUB(a, b, c); }
 
 TEMPLATE struct z at(const V *x, int64_t e) { return (struct z){ x[2 * e], x[2 * e + 1] }; }
 TEMPLATE void set(V *y, int64_t e, struct z a)
@@ -44,10 +88,15 @@ TEMPLATE struct z plus(struct z a, struct z b) { return (struct z){ a.re + b.re,
 TEMPLATE struct z minus(struct z a, struct z b) { return (struct z){ a.re - b.re, a.im - b.im }; }
 TEMPLATE struct z turned(struct z a) { return (struct z){ a.im, -a.re }; } /* times -i */
 TEMPLATE struct z by(struct z a, float c) { return (struct z){ a.re * c, a.im * c }; }
-TEMPLATE struct z times(struct z a, const float *w)
+TEMPLATE struct z plus_by(struct z a, struct z b, float c)
 {
-    return (struct z){ a.re * w[0] - a.im * w[1], a.re * w[1] + a.im * w[0] };
+    return (struct z){ madd(b.re, all(c), a.re), madd(b.im, all(c), a.im) };
 }
+TEMPLATE struct z product(struct z a, struct z b)
+{
+    return (struct z){ msub(a.im, b.im, a.re * b.re), madd(a.im, b.re, a.re * b.im) };
+}
+TEMPLATE struct z times(struct z a, const float *w) { return product(a, (struct z){ all(w[0]), all(w[1]) }); }
 
 TEMPLATE void radix2(struct z a[2])
 {
@@ -58,11 +107,11 @@ TEMPLATE void radix2(struct z a[2])
 TEMPLATE void radix3(struct z a[3])
 {
     const float s = 0.866025403784438647f;
-    struct z sum = plus(a[1], a[2]), d = turned(by(minus(a[1], a[2]), s));
-    struct z mid = plus(a[0], by(sum, -0.5f));
+    struct z sum = plus(a[1], a[2]), d = turned(minus(a[1], a[2]));
+    struct z mid = plus_by(a[0], sum, -0.5f);
     a[0] = plus(a[0], sum);
-    a[1] = plus(mid, d);
-    a[2] = minus(mid, d);
+    a[1] = plus_by(mid, d, s);
+    a[2] = plus_by(mid, d, -s);
 }
 TEMPLATE void radix4(struct z a[4])
 {
@@ -79,8 +128,8 @@ TEMPLATE void radix5(struct z a[5])
     const float s1 = 0.951056516295153572f, s2 = 0.587785252292473129f;
     struct z p = plus(a[1], a[4]), q = plus(a[2], a[3]);
     struct z m = minus(a[1], a[4]), n = minus(a[2], a[3]);
-    struct z u = plus(a[0], plus(by(p, c1), by(q, c2))), v = plus(a[0], plus(by(p, c2), by(q, c1)));
-    struct z x = turned(plus(by(m, s1), by(n, s2))), y = turned(minus(by(m, s2), by(n, s1)));
+    struct z u = plus_by(plus_by(a[0], p, c1), q, c2), v = plus_by(plus_by(a[0], p, c2), q, c1);
+    struct z x = turned(plus_by(by(m, s1), n, s2)), y = turned(plus_by(by(m, s2), n, -s1));
     a[0] = plus(a[0], plus(p, q));
     a[1] = plus(u, x);
     a[2] = plus(v, y);
@@ -93,47 +142,109 @@ TEMPLATE void radix8(struct z a[8])
     struct z e[4] = { a[0], a[2], a[4], a[6] }, o[4] = { a[1], a[3], a[5], a[7] };
     radix4(e);
     radix4(o);
-    o[1] = by((struct z){ o[1].re + o[1].im, o[1].im - o[1].re }, h);
+    struct z u = { o[1].re + o[1].im, o[1].im - o[1].re }, v = { o[3].im - o[3].re, -o[3].re - o[3].im };
     o[2] = turned(o[2]);
-    o[3] = by((struct z){ o[3].im - o[3].re, -o[3].re - o[3].im }, h);
-    for (int i = 0; i < 4; i++) {
-        a[i] = plus(e[i], o[i]);
-        a[i + 4] = minus(e[i], o[i]);
+    a[0] = plus(e[0], o[0]);
+    a[4] = minus(e[0], o[0]);
+    a[1] = plus_by(e[1], u, h);
+    a[5] = plus_by(e[1], u, -h);
+    a[2] = plus(e[2], o[2]);
+    a[6] = minus(e[2], o[2]);
+    a[3] = plus_by(e[3], v, h);
+    a[7] = plus_by(e[3], v, -h);
+}
+
+/* An odd radix; roots[k] = e^(-2 pi i k / r).  Elements j and r - j differ in the sign of the sines alone, and take the
+ * sums and differences of elements k and r - k. */
+TEMPLATE void radix_odd(struct z *a, int r, const float *roots)
+{
+    struct z p[FFT_RADIX / 2 + 1], m[FFT_RADIX / 2 + 1], first = a[0];
+    int half = r / 2;
+    UNROLL for (int k = 1; k <= half; k++)
+    {
+        p[k] = plus(a[k], a[r - k]);
+        m[k] = minus(a[k], a[r - k]);
+        a[0] = plus(a[0], p[k]);
+    }
+    UNROLL for (int j = 1; j <= half; j++)
+    {
+        struct z u = plus_by(first, p[1], roots[2 * j]), v = by(m[1], roots[2 * j + 1]);
+        UNROLL for (int k = 2; k <= half; k++)
+        {
+            int i = j * k % r;
+            u = plus_by(u, p[k], roots[2 * i]);
+            v = plus_by(v, m[k], roots[2 * i + 1]);
+        }
+        v = turned(v);
+        a[j] = minus(u, v);
+        a[r - j] = plus(u, v);
     }
 }
 
 /* One stage: `m` groups, elements s apart in each.  Where p is 0 the factors are 1. */
-#define STAGE(r)                                                                                                  \
-    static void stage##r(V *y, const V *x, int64_t m, int64_t s, const float *w)                                  \
-    {                                                                                                             \
-        for (int64_t p = 0; p < m; p++, w += 2 * (r - 1))                                                         \
-            for (int64_t q = 0; q < s; q++) {                                                                     \
-                struct z a[r];                                                                                    \
-                for (int k = 0; k < r; k++) a[k] = at(x, q + s * (p + m * k));                                    \
-                radix##r(a);                                                                                      \
-                set(y, q + s * r * p, a[0]);                                                                      \
-                for (int k = 1; k < r; k++) set(y, q + s * (r * p + k), p ? times(a[k], w + 2 * (k - 1)) : a[k]); \
-            }                                                                                                     \
-    }
-STAGE(2)
-STAGE(3)
-STAGE(4)
-STAGE(5)
-STAGE(8)
-
-/* Any radix by its definition; roots[k] = e^(-2 pi i k / r). */
-static void stage_any(V *y, const V *x, int64_t m, int64_t s, const float *w, int r, const float *roots)
+TEMPLATE void stage(V *y, const V *x, int64_t m, int64_t s, const float *w, int r, const float *roots)
 {
     for (int64_t p = 0; p < m; p++, w += 2 * (r - 1))
         for (int64_t q = 0; q < s; q++) {
             struct z a[FFT_RADIX];
             for (int k = 0; k < r; k++) a[k] = at(x, q + s * (p + m * k));
-            for (int j = 0; j < r; j++) {
-                struct z sum = a[0];
-                for (int k = 1, i = j; k < r; k++, i = i + j < r ? i + j : i + j - r)
-                    sum = plus(sum, times(a[k], roots + 2 * i));
-                set(y, q + s * (r * p + j), j && p ? times(sum, w + 2 * (j - 1)) : sum);
+            switch (r) {
+            case 2: radix2(a); break;
+            case 3: radix3(a); break;
+            case 4: radix4(a); break;
+            case 5: radix5(a); break;
+            case 8: radix8(a); break;
+            default: radix_odd(a, r, roots);
             }
+            set(y, q + s * r * p, a[0]);
+            for (int k = 1; k < r; k++) set(y, q + s * (r * p + k), p ? times(a[k], w + 2 * (k - 1)) : a[k]);
+        }
+}
+#define STAGE(r)                                                                                     \
+    static void stage##r(V *y, const V *x, int64_t m, int64_t s, const float *w, const float *roots) \
+    {                                                                                                \
+        stage(y, x, m, s, w, r, roots);                                                              \
+    }
+STAGE(2)
+STAGE(3)
+STAGE(4)
+STAGE(5)
+STAGE(7)
+STAGE(8)
+STAGE(11)
+STAGE(13)
+
+/* radix_odd for one that the compiler does not know. */
+TEMPLATE void radix_any(struct z *y, const struct z *a, int r, const float *roots)
+{
+    struct z p[FFT_RADIX], m[FFT_RADIX];
+    int half = r / 2;
+    y[0] = a[0];
+    for (int k = 1; k <= half; k++) {
+        p[k] = plus(a[k], a[r - k]);
+        m[k] = minus(a[k], a[r - k]);
+        y[0] = plus(y[0], p[k]);
+    }
+    for (int j = 1; j <= half; j++) {
+        struct z u = a[0], v = { all(0), all(0) };
+        for (int k = 1, i = j; k <= half; k++, i = i + j < r ? i + j : i + j - r) {
+            u = plus_by(u, p[k], roots[2 * i]);
+            v = plus_by(v, m[k], roots[2 * i + 1]);
+        }
+        v = turned(v);
+        y[j] = minus(u, v);
+        y[r - j] = plus(u, v);
+    }
+}
+
+static void stage_any(V *y, const V *x, int64_t m, int64_t s, const float *w, int r, const float *roots)
+{
+    for (int64_t p = 0; p < m; p++, w += 2 * (r - 1))
+        for (int64_t q = 0; q < s; q++) {
+            struct z a[FFT_RADIX], b[FFT_RADIX];
+            for (int k = 0; k < r; k++) a[k] = at(x, q + s * (p + m * k));
+            radix_any(b, a, r, roots);
+            for (int k = 0; k < r; k++) set(y, q + s * (r * p + k), k && p ? times(b[k], w + 2 * (k - 1)) : b[k]);
         }
 }
 
@@ -146,11 +257,14 @@ static float *run_stages(const struct fft_smooth *p, float *buf, float *other)
         int64_t m = n / r;
         V *y = (V *)other, *x = (V *)buf;
         switch (r) {
-        case 2: stage2(y, x, m, s, w); break;
-        case 3: stage3(y, x, m, s, w); break;
-        case 4: stage4(y, x, m, s, w); break;
-        case 5: stage5(y, x, m, s, w); break;
-        case 8: stage8(y, x, m, s, w); break;
+        case 2: stage2(y, x, m, s, w, roots); break;
+        case 3: stage3(y, x, m, s, w, roots); break;
+        case 4: stage4(y, x, m, s, w, roots); break;
+        case 5: stage5(y, x, m, s, w, roots); break;
+        case 7: stage7(y, x, m, s, w, roots); break;
+        case 8: stage8(y, x, m, s, w, roots); break;
+        case 11: stage11(y, x, m, s, w, roots); break;
+        case 13: stage13(y, x, m, s, w, roots); break;
         default: stage_any(y, x, m, s, w, r, roots);
         }
         w += 2 * m * (r - 1);
@@ -165,11 +279,86 @@ static float *run_stages(const struct fft_smooth *p, float *buf, float *other)
 
 /* ---- in and out */
 
-transpose_fn LEVEL(transpose_8);
+/* L rows of L floats to columns: pairs of rows are interleaved, pairs of those, and then fours of elements change
+ * places. */
+TEMPLATE void transpose(V a[L])
+{
+    V b[L];
+    UNROLL for (int i = 0; i < L; i += 4)
+    {
+        V p = __builtin_shufflevector(a[i], a[i + 1], LOW_1), q = __builtin_shufflevector(a[i], a[i + 1], HIGH_1);
+        V r = __builtin_shufflevector(a[i + 2], a[i + 3], LOW_1),
+          s = __builtin_shufflevector(a[i + 2], a[i + 3], HIGH_1);
+        b[i] = __builtin_shufflevector(p, r, LOW_2);
+        b[i + 1] = __builtin_shufflevector(p, r, HIGH_2);
+        b[i + 2] = __builtin_shufflevector(q, s, LOW_2);
+        b[i + 3] = __builtin_shufflevector(q, s, HIGH_2);
+    }
+    UNROLL for (int c = 0; c < 4; c++)
+    {
+#if defined FIRST_4
+        V p = __builtin_shufflevector(b[c], b[c + 4], FIRST_4), q = __builtin_shufflevector(b[c], b[c + 4], LAST_4);
+        V r = __builtin_shufflevector(b[c + 8], b[c + 12], FIRST_4),
+          s = __builtin_shufflevector(b[c + 8], b[c + 12], LAST_4);
+        a[c] = __builtin_shufflevector(p, r, EVEN_4);
+        a[c + 4] = __builtin_shufflevector(p, r, ODD_4);
+        a[c + 8] = __builtin_shufflevector(q, s, EVEN_4);
+        a[c + 12] = __builtin_shufflevector(q, s, ODD_4);
+#elif defined EVEN_4
+        a[c] = __builtin_shufflevector(b[c], b[c + 4], EVEN_4);
+        a[c + 4] = __builtin_shufflevector(b[c], b[c + 4], ODD_4);
+#else
+        a[c] = b[c];
+#endif
+    }
+}
+
+TEMPLATE V load(const float *x) { return *(const U *)x; }
+
+/* Rows of n floats to n vectors, each `apart` vectors after the one before; with flip the two of a pair change
+ * places. */
+TEMPLATE void rows_in(V *buf, const float *x, const int64_t *at, int64_t n, int lanes, int apart, bool flip)
+{
+    int64_t v = 0;
+    V a[L];
+    for (; v + L <= n; v += L) {
+        if (lanes == L) {
+            UNROLL for (int l = 0; l < L; l++) a[l] = load(x + at[l] + v);
+        } else {
+            for (int l = 0; l < L; l++) a[l] = l < lanes ? load(x + at[l] + v) : all(0);
+        }
+        transpose(a);
+        UNROLL for (int l = 0; l < L; l++) buf[(v + (l ^ flip)) * apart] = a[l];
+    }
+    for (; v < n; v++) {
+        V one = { 0 };
+        for (int l = 0; l < lanes; l++) one[l] = x[at[l] + v];
+        buf[(v ^ flip) * apart] = one;
+    }
+}
+TEMPLATE void rows_out(float *y, const int64_t *at, const V *buf, int64_t n, int lanes, int apart, bool flip,
+                       float scale)
+{
+    int64_t v = 0;
+    V a[L];
+    for (; v + L <= n; v += L) {
+        UNROLL for (int l = 0; l < L; l++) a[l] = buf[(v + (l ^ flip)) * apart] * scale;
+        transpose(a);
+        if (lanes == L) {
+            UNROLL for (int l = 0; l < L; l++) * (U *)(y + at[l] + v) = a[l];
+        } else {
+            for (int l = 0; l < lanes; l++) *(U *)(y + at[l] + v) = a[l];
+        }
+    }
+    for (; v < n; v++) {
+        V one = buf[(v ^ flip) * apart] * scale;
+        for (int l = 0; l < lanes; l++) y[at[l] + v] = one[l];
+    }
+}
 
 TEMPLATE void part(V *buf, const float *x, bool swap)
 {
-    V a = *(const U *)x, b = *(const U *)(x + L);
+    V a = load(x), b = load(x + L);
     buf[swap] = __builtin_shufflevector(a, b, EVEN);
     buf[!swap] = __builtin_shufflevector(a, b, ODD);
 }
@@ -180,71 +369,188 @@ TEMPLATE void join(float *y, const V *buf, bool swap, float scale)
     *(U *)(y + L) = __builtin_shufflevector(re, im, HIGH);
 }
 
-static void load_lanes(float *to, const float *x, int64_t sj, int64_t sl, int64_t n, int lanes, bool swap)
+/* Are the lanes neighbours, all of them? */
+TEMPLATE bool side_by_side(const int64_t *at, int lanes, int size)
 {
-    enum { CHUNK = 32 };
+    bool yes = lanes == L;
+    for (int l = 1; l < lanes; l++) yes &= at[l] == at[0] + l * size;
+    return yes;
+}
+
+/* Lines of strided arrays are pages apart, which processors do not foresee. */
+enum { AHEAD = 8 };
+
+static void load_lanes(float *to, const float *x, int64_t sj, const int64_t *at, int64_t n, int lanes, bool swap)
+{
     V *buf = (V *)to;
-    float tile[CHUNK * 2 * L];
-    memset(tile, 0, sizeof tile);
-    if (sl == 1 && lanes == L) {
-        for (int64_t j = 0; j < n; j++) part(buf + 2 * j, x + 2 * j * sj, swap);
-        return;
-    }
-    for (int64_t j = 0; j < n; j += CHUNK) {
-        int64_t m = n - j < CHUNK ? n - j : CHUNK;
-        if (sj == 1)
-            LEVEL(transpose_8)(tile, L, x + 2 * j, sl, (size_t)m, (size_t)lanes);
+    if (sj == 2) {
+        if (swap)
+            rows_in(buf, x, at, 2 * n, lanes, 1, true);
         else
-            for (int64_t i = 0; i < m; i++)
-                for (int l = 0; l < lanes; l++) memcpy(tile + 2 * (i * L + l), x + 2 * ((j + i) * sj + l * sl), 8);
-        for (int64_t i = 0; i < m; i++) part(buf + 2 * (j + i), tile + 2 * i * L, swap);
+            rows_in(buf, x, at, 2 * n, lanes, 1, false);
+    } else if (side_by_side(at, lanes, 2)) {
+        for (int64_t j = 0; j < n; j++) {
+            __builtin_prefetch(x + at[0] + (j + AHEAD < n ? j + AHEAD : j) * sj);
+            part(buf + 2 * j, x + at[0] + j * sj, swap);
+        }
+    } else {
+        float tile[2 * L] = { 0 };
+        for (int64_t j = 0; j < n; j++) {
+            for (int l = 0; l < lanes; l++) memcpy(tile + 2 * l, x + at[l] + j * sj, 8);
+            part(buf + 2 * j, tile, swap);
+        }
     }
 }
 
-static void store_lanes(float *y, int64_t sj, int64_t sl, const float *from, int64_t n, int lanes, bool swap,
+static void store_lanes(float *y, int64_t sj, const int64_t *at, const float *from, int64_t n, int lanes, bool swap,
                         float scale)
 {
-    enum { CHUNK = 32 };
     const V *buf = (const V *)from;
-    float tile[CHUNK * 2 * L];
-    if (sl == 1 && lanes == L) {
-        for (int64_t j = 0; j < n; j++) join(y + 2 * j * sj, buf + 2 * j, swap, scale);
-        return;
-    }
-    for (int64_t j = 0; j < n; j += CHUNK) {
-        int64_t m = n - j < CHUNK ? n - j : CHUNK;
-        for (int64_t i = 0; i < m; i++) join(tile + 2 * i * L, buf + 2 * (j + i), swap, scale);
-        if (sj == 1)
-            LEVEL(transpose_8)(y + 2 * j, sl, tile, L, (size_t)lanes, (size_t)m);
+    if (sj == 2) {
+        if (swap)
+            rows_out(y, at, buf, 2 * n, lanes, 1, true, scale);
         else
-            for (int64_t i = 0; i < m; i++)
-                for (int l = 0; l < lanes; l++) memcpy(y + 2 * ((j + i) * sj + l * sl), tile + 2 * (i * L + l), 8);
+            rows_out(y, at, buf, 2 * n, lanes, 1, false, scale);
+    } else if (side_by_side(at, lanes, 2)) {
+        for (int64_t j = 0; j < n; j++) join(y + at[0] + j * sj, buf + 2 * j, swap, scale);
+    } else {
+        float tile[2 * L];
+        for (int64_t j = 0; j < n; j++) {
+            join(tile, buf + 2 * j, swap, scale);
+            for (int l = 0; l < lanes; l++) memcpy(y + at[l] + j * sj, tile + 2 * l, 8);
+        }
     }
 }
 
-TEMPLATE struct z product(struct z a, struct z b)
+/* Vector v of the buffer, or with `apart` of 2 its real part v. */
+TEMPLATE void reals_in(V *buf, const float *x, int64_t sj, const int64_t *at, int64_t n, int lanes, int apart)
 {
-    return (struct z){ a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re };
+    if (sj == 1) {
+        rows_in(buf, x, at, n, lanes, apart, false);
+    } else if (side_by_side(at, lanes, 1)) {
+        for (int64_t j = 0; j < n; j++) buf[j * apart] = load(x + at[0] + j * sj);
+    } else {
+        for (int64_t j = 0; j < n; j++) {
+            V one = { 0 };
+            for (int l = 0; l < lanes; l++) one[l] = x[at[l] + j * sj];
+            buf[j * apart] = one;
+        }
+    }
+    if (apart == 2)
+        for (int64_t j = 0; j < n; j++) buf[2 * j + 1] = all(0);
+}
+TEMPLATE void reals_out(float *y, int64_t sj, const int64_t *at, const V *buf, int64_t n, int lanes, int apart,
+                        float scale)
+{
+    bool flip = apart == 1;
+    if (sj == 1) {
+        rows_out(y, at, buf + !flip, n, lanes, apart, flip, scale);
+    } else if (side_by_side(at, lanes, 1)) {
+        for (int64_t j = 0; j < n; j++) *(U *)(y + at[0] + j * sj) = buf[flip ? j ^ 1 : 2 * j + 1] * scale;
+    } else {
+        for (int64_t j = 0; j < n; j++) {
+            V one = buf[flip ? j ^ 1 : 2 * j + 1] * scale;
+            for (int l = 0; l < lanes; l++) y[at[l] + j * sj] = one[l];
+        }
+    }
+}
+
+static void load_reals(float *buf, const float *x, int64_t sj, const int64_t *at, int64_t n, int lanes)
+{
+    if (n % 2)
+        reals_in((V *)buf, x, sj, at, n, lanes, 2);
+    else
+        reals_in((V *)buf, x, sj, at, n, lanes, 1);
+}
+static void store_reals(float *y, int64_t sj, const int64_t *at, const float *buf, int64_t n, int lanes, float scale)
+{
+    if (n % 2)
+        reals_out(y, sj, at, (const V *)buf, n, lanes, 2, scale);
+    else
+        reals_out(y, sj, at, (const V *)buf, n, lanes, 1, scale);
+}
+
+/* ---- halves of transforms of real sequences (shared/fourier.h) */
+
+TEMPLATE struct z folded(struct z a, struct z b, const float *w)
+{
+    V er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
+    V re = er + madd(dr, all(w[1]), di * w[0]), im = ei - msub(di, all(w[1]), dr * w[0]);
+    return (struct z){ re * 0.5f, im * 0.5f };
+}
+TEMPLATE struct z unfolded(struct z a, struct z b, const float *w)
+{
+    V er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
+    return (struct z){ er - msub(dr, all(w[1]), di * w[0]), ei + madd(di, all(w[1]), dr * w[0]) };
+}
+
+static void fold(float *to, int64_t n, const float *w)
+{
+    V *buf = (V *)to;
+    if (n % 2)
+        return;
+    int64_t m = n / 2;
+    set(buf, m, at(buf, 0));
+    for (int64_t k = 0; 2 * k <= m; k++) {
+        struct z a = at(buf, k), b = at(buf, m - k);
+        set(buf, k, folded(a, b, w + 2 * k));
+        set(buf, m - k, folded(b, a, w + 2 * (m - k)));
+    }
+}
+
+static void unfold(float *to, int64_t n, const float *w)
+{
+    V *buf = (V *)to;
+    int64_t m = n / 2;
+    buf[1] = all(0); /* the ends are real */
+    if (n % 2) {
+        for (int64_t k = 0; k <= m; k++) {
+            struct z a = at(buf, k);
+            set(buf, k, (struct z){ a.im, a.re });
+            if (k)
+                set(buf, n - k, (struct z){ -a.im, a.re });
+        }
+        return;
+    }
+    buf[2 * m + 1] = all(0);
+    for (int64_t k = 0; 2 * k <= m; k++) {
+        struct z a = at(buf, k), b = at(buf, m - k);
+        struct z c = unfolded(a, b, w + 2 * k), d = unfolded(b, a, w + 2 * (m - k));
+        set(buf, m - k, (struct z){ d.im, d.re });
+        set(buf, k, (struct z){ c.im, c.re });
+    }
+}
+
+/* ---- factors */
+
+/* The tables are of a plan, whose memory is no vector's. */
+TEMPLATE struct z entry(const float *table, int64_t e)
+{
+    return (struct z){ load(table + 2 * L * e), load(table + 2 * L * e + L) };
 }
 
 static void twiddle(float *to, int64_t n, const float *coarse, const float *fine)
 {
     V *buf = (V *)to;
-    for (int64_t e = 0; e < n; e++) {
-        struct z w = product(at((const V *)coarse, e / FFT_STEP), at((const V *)fine, e % FFT_STEP));
-        set(buf, e, product(at(buf, e), w));
-    }
+    for (int64_t e = 0; e < n; e++)
+        set(buf, e, product(at(buf, e), product(entry(coarse, e / FFT_STEP), entry(fine, e % FFT_STEP))));
 }
 
 static void multiply_twiddles(float *to, int64_t n, const float *c, bool swap_in, bool swap_out)
 {
     V *buf = (V *)to;
     for (int64_t e = 0; e < n; e++) {
-        struct z a = { buf[2 * e + swap_in], buf[2 * e + !swap_in] };
-        a = times(a, c + 2 * e);
+        struct z a = times((struct z){ buf[2 * e + swap_in], buf[2 * e + !swap_in] }, c + 2 * e);
         buf[2 * e + swap_out] = a.re;
         buf[2 * e + !swap_out] = a.im;
     }
+}
+
+static void multiply_each(float *to, int64_t n, const float *by, bool swap)
+{
+    V *buf = (V *)to;
+    for (int64_t e = 0; e < n; e++)
+        set(buf, e, product((struct z){ buf[2 * e + swap], buf[2 * e + !swap] }, at((const V *)by, e)));
 }
 
 extern const struct fft_kernels LEVEL(fft_kernels);
@@ -253,6 +559,11 @@ const struct fft_kernels LEVEL(fft_kernels) = {
     .load = load_lanes,
     .store = store_lanes,
     .run = run_stages,
+    .load_reals = load_reals,
+    .store_reals = store_reals,
+    .fold = fold,
+    .unfold = unfold,
     .twiddle = twiddle,
     .multiply = multiply_twiddles,
+    .multiply_each = multiply_each,
 };

@@ -28,16 +28,25 @@ struct fft_smooth {
 
 struct fft_kernels {
     int lanes;
-    /* Strides in complex numbers: element j of lane l at x[j * sj + l * sl].  Lanes that are not
-     * there become zero. */
-    void (*load)(float *buf, const float *x, int64_t sj, int64_t sl, int64_t n, int lanes, bool swap);
-    void (*store)(float *y, int64_t sj, int64_t sl, const float *buf, int64_t n, int lanes, bool swap, float scale);
+    /* Strides in floats: element j of lane l at x[j * sj + at[l]].  Lanes that are not there become zero. */
+    void (*load)(float *buf, const float *x, int64_t sj, const int64_t *at, int64_t n, int lanes, bool swap);
+    void (*store)(float *y, int64_t sj, const int64_t *at, const float *buf, int64_t n, int lanes, bool swap,
+                  float scale);
+    /* n real numbers, as n / 2 complex ones where n is even; what is stored has its parts swapped. */
+    void (*load_reals)(float *buf, const float *x, int64_t sj, const int64_t *at, int64_t n, int lanes);
+    void (*store_reals)(float *y, int64_t sj, const int64_t *at, const float *buf, int64_t n, int lanes, float scale);
+    /* The transform of load_reals' numbers to the first n / 2 + 1 of that of the real ones, and back with parts
+     * swapped; w[k] = e^(-2 pi i k / n) for k up to n / 2, where n is even. */
+    void (*fold)(float *buf, int64_t n, const float *w);
+    void (*unfold)(float *buf, int64_t n, const float *w);
     /* Transforms buf with the help of another of its size; returns the one with the result. */
     float *(*run)(const struct fft_smooth *p, float *buf, float *other);
     /* Element e times coarse[e / FFT_STEP] fine[e % FFT_STEP], which are buffers like buf. */
     void (*twiddle)(float *buf, int64_t n, const float *coarse, const float *fine);
     /* Element e times the complex number c[e], with the parts of either swapped. */
     void (*multiply)(float *buf, int64_t n, const float *c, bool swap_in, bool swap_out);
+    /* The same by numbers of a buffer like buf. */
+    void (*multiply_each)(float *buf, int64_t n, const float *by, bool swap);
 };
 
 #endif
