@@ -361,9 +361,6 @@ static int through_numbers(const struct run *r)
     return failed;
 }
 
-/* Does cuBLASLt multiply here?  It is asked of the first GPU alone: asking opens that one. */
-static bool has_blas(const struct run *r) { return gpu_of(r)->number == 0 && gpu_blas_works(); }
-
 /* Are so many rows of x worth the numbers of one matrix, written out? */
 static bool are_worth_numbers(const struct run *r, int64_t rows)
 {
@@ -375,7 +372,7 @@ static bool are_worth_numbers(const struct run *r, int64_t rows)
     a.aligned = gpu_address(r, x) % 16 == 0;
     if (!has_warps(r, &a, q->bits, (enum dtype)x->dtype) || rows >= NUMBERS_FROM)
         return true;
-    return rows >= NUMBERS_FROM_BLAS && has_blas(r);
+    return rows >= NUMBERS_FROM_BLAS && blas_works(gpu_of(r));
 }
 
 int gpu_run_quantized_matmul(const struct run *r)

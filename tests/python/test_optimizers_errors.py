@@ -1,6 +1,8 @@
 """Optimizers given what is not a gradient, a parameter or a state of theirs; and what only looks like that."""
 
 import gc
+import itertools
+import os
 import sys
 
 import mlx.core as mx
@@ -8,7 +10,7 @@ import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten
+from mlx.utils import tree_flatten, tree_map
 
 ALL = {
     "SGD": lambda: optim.SGD(0.1),
@@ -343,3 +345,68 @@ def test_an_exception_that_is_kept_changes_nothing_later(where):
     del kept
     gc.collect()
     assert optimizer.step.item() == 4
+
+
+def interrupted(work, nth):
+    """Was `work` interrupted, at the nth line that it runs in the package?"""
+    left = nth
+
+    def trace(frame, event, _):
+        nonlocal left
+        if f"{os.sep}mlx{os.sep}" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(trace)
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize(
+    "new_optimizer",
+    [
+        lambda: optim.SGD(0.5, momentum=0.9),
+        lambda: optim.MultiOptimizer(
+            [optim.SGD(0.5, momentum=0.9), optim.Adam(0.5)], [lambda name, _: name.startswith("layers.0")]
+        ),
+    ],
+    ids=["SGD", "MultiOptimizer"],
+)
+def test_interrupted_updates_are_all_or_nothing(new_optimizer):
+    def value(tree):
+        return [x.tolist() for _, x in tree_flatten(tree)]
+
+    seen = set()
+    for nth in itertools.count():
+        model, optimizer = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm(2)), new_optimizer()
+        model.update(tree_map(mx.zeros_like, model.parameters()))
+        gradients = tree_map(mx.ones_like, model.trainable_parameters())
+        optimizer.init(model.trainable_parameters())
+        if not interrupted(lambda: optimizer.update(model, gradients), nth):  # noqa: B023
+            break
+        moved = {bool(np.any(x)) for x in value(model.trainable_parameters())}
+        steps = {x.item() for name, x in tree_flatten(optimizer.state) if name.endswith("step")}
+        assert (moved, steps) in (({False}, {0}), ({True}, {1})), nth
+        seen |= steps
+    assert nth > 50 and 0 in seen
+
+
+def test_interrupted_replacements_are_all_or_nothing():
+    for nth in itertools.count():
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+        ones = tree_map(mx.ones_like, model.parameters())
+        if not interrupted(lambda: model.update(ones), nth):  # noqa: B023
+            break
+        assert len({bool((x == 1).all()) for _, x in tree_flatten(model.parameters())}) == 1, nth
+    assert nth > 10

@@ -31,8 +31,15 @@ class Optimizer:
         self._schedulers = dict(schedulers or {})
 
     def update(self, model: Module, gradients: dict):
-        """Replace the parameters of the model that have a gradient by better ones."""
-        model.update(self.apply_gradients(gradients, model))
+        """Replace the parameters of the model that have a gradient by better ones: all, with the state, or none."""
+        before = {}
+
+        def step():
+            new = self.apply_gradients(gradients, model)
+            before.update(tree_map(lambda _, parameter: parameter, new, model))
+            model.update(new)
+
+        _whole_or_not(self.state, step, lambda: before and model.update(before))
 
     def init(self, parameters: dict):
         """Add the state of those parameters, a tree, that have none yet.
@@ -244,9 +251,10 @@ def _real(value):
     return value, -_INF, _INF
 
 
-def _whole_or_not(tree, work):
-    """What `work()` returns; after an error the containers of the tree hold what they held before. Not a context of
-    contextlib's: one that is interrupted on its way in or out is ended when the traceback is freed, much later."""
+def _whole_or_not(tree, work, undo=lambda: None):
+    """What `work()` returns; after an error `undo()` is called, and the containers of the tree hold what they held
+    before. Not a context of contextlib's: one that is interrupted on its way in or out is ended when the traceback is
+    freed, much later."""
     held = []
 
     def hold(container):
@@ -263,6 +271,7 @@ def _whole_or_not(tree, work):
         for container, before in held:
             container.clear()
             (container.update if isinstance(container, dict) else container.extend)(before)
+        undo()
         raise
 
 

@@ -1,8 +1,9 @@
 """Module: what every layer and every model is."""
 
 import textwrap
+from collections import deque
 from collections.abc import Callable, Iterable
-from operator import index
+from operator import index, setitem
 from os import PathLike
 from reprlib import recursive_repr
 from typing import Any
@@ -457,8 +458,18 @@ def _replace(target, source, kind, strict, caller):
     """Put the arrays, or the modules (`kind` says which), of `source` at their places in `target`: all or none."""
     places = []
     _find_places(target, source, kind, strict, caller, "", places)
-    for container, key, new in places:
-        container[key] = new
+    before = [(container, key, container[key]) for container, key, _ in places]
+    try:
+        _put(places)
+    except BaseException:
+        _put(before)
+        raise
+
+
+def _put(places):
+    """Set items, (container, key, value) each, in one call of C: no signal is handled before its end."""
+    if places:
+        deque(map(setitem, *zip(*places)), maxlen=0)
 
 
 def _find_places(target, source, kind, strict, caller, path, places):

@@ -232,5 +232,6 @@ class BatchNorm(_Affine):
         keep, new = 1 - self.momentum, self.momentum
         mean, var = mx.stop_gradient(mean) * new, mx.stop_gradient(var) * (new * n / (n - 1))
         dtype = mx.result_type(self.running_mean, dtype)  # not that of the sums, which half types have in float32
-        self.running_mean = (self.running_mean * keep + mean).astype(dtype)
-        self.running_var = (self.running_var * keep + var).astype(dtype)
+        mean = (self.running_mean * keep + mean).astype(dtype)
+        var = (self.running_var * keep + var).astype(dtype)
+        self.update({"running_mean": mean, "running_var": var})  # both, or none where a signal comes
