@@ -28,7 +28,7 @@ print((mx.zeros(3) + 1).sum().item())
 
 
 def child_of(what, **env):
-    command = [sys.executable, "-c", PROGRAM, what]
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, what]  # Python 3.12 warns of threads
     ran = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0 and ran.stderr == "", ran.stderr
     of_child, of_parent = ran.stdout.splitlines()

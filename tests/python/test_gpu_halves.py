@@ -14,6 +14,7 @@ pytestmark = [
 HALVES = [mx.float16, mx.bfloat16]
 TWO = ["divide", "logaddexp", "power"]
 ONE = [name for name in OWN_OF_HALVES.split() if name not in TWO]
+PLACES = {"logaddexp": 4}  # its terms cancel where it is nearly 0: what is left has their errors
 MOST = 0.001  # of all operands, those whose result is a neighbour of the CPU's
 
 
@@ -78,9 +79,9 @@ def test_pairs(name, dtype):
     f = getattr(mx, name)
     x = all_numbers(dtype)
     for seed in range(10):
-        near(f, x, all_numbers(dtype, seed))
+        near(f, x, all_numbers(dtype, seed), places=PLACES.get(name, 1))
         close = np.arange(2**16) ^ np.random.default_rng(seed).integers(0, 2**12, 2**16)
-        near(f, x, made(close.astype(np.uint16), dtype))
+        near(f, x, made(close.astype(np.uint16), dtype), places=PLACES.get(name, 1))
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
@@ -92,8 +93,8 @@ def test_special_pairs(name, dtype):
     for b in (0, 1, one - 1, one, one + 1, 2 * one - infinity // 2, infinity - 1, infinity, infinity + 1):
         for sign in (0, 0x8000):
             y = made(np.full(2**16, b | sign, np.uint16), dtype)
-            near(getattr(mx, name), x, y)
-            near(getattr(mx, name), y, x)
+            near(getattr(mx, name), x, y, places=PLACES.get(name, 1))
+            near(getattr(mx, name), y, x, places=PLACES.get(name, 1))
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
