@@ -45,7 +45,7 @@ struct place {
 struct emulated_place threadIdx, blockIdx, blockDim, gridDim;
 
 enum { THREADS = 1024, WARP = 32, STACK = 128 << 10, VALUE = 64 };
-enum state { UNBEGUN, RUNS, AT_BARRIER, AT_SHUFFLE, LEFT };
+enum state { UNBEGUN, RUNS, AT_BARRIER, AT_SHUFFLE, AT_SIGNAL, LEFT };
 
 /* A stack that runs one thread after the other, until one of them waits, which then keeps it. */
 struct fiber {
@@ -61,6 +61,8 @@ static struct thread {
     const char *file; /* where it waits */
     int line;
     unsigned turn; /* its shuffles so far: two values in turn, since others may still read the last one */
+    const struct emulated_signal *signal; /* it waits for */
+    unsigned parity;
     _Alignas(16) char value[2][VALUE];
 } threads[THREADS];
 
@@ -164,6 +166,15 @@ static bool release(enum state s, int first, int n)
     return one >= 0;
 }
 
+/* Lets a thread go on that waits for a signal which has come. */
+static bool release_one(struct thread *t)
+{
+    if (t->state != AT_SIGNAL || t->signal->phase == t->parity)
+        return false;
+    t->state = RUNS;
+    return true;
+}
+
 static void run_block(void)
 {
     next = 0;
@@ -175,6 +186,7 @@ static void run_block(void)
     for (;;) {
         bool any = release(AT_BARRIER, 0, count);
         for (int w = 0; w < count; w += WARP) any |= release(AT_SHUFFLE, w, count - w < WARP ? count - w : WARP);
+        for (int i = 0; i < count; i++) any |= release_one(&threads[i]);
         int waits = -1;
         for (int i = 0; i < count; i++) {
             int t = backwards ? count - 1 - i : i;
@@ -187,7 +199,7 @@ static void run_block(void)
             if (waits < 0)
                 return;
             for (int i = 0; i < count; i++)
-                if (threads[i].state != threads[waits].state)
+                if (threads[i].state != threads[waits].state || threads[i].state == AT_SIGNAL)
                     die("threads wait for each other", waits, i);
         }
     }
@@ -217,6 +229,23 @@ void emulated_launch(emulated_fn *f, void **args, struct emulated_place grid, st
 }
 
 void emulated_barrier(const char *file, int line) { wait_at(AT_BARRIER, file, line); }
+
+void emulated_arrive(struct emulated_signal *s)
+{
+    if (++s->arrived < s->count)
+        return;
+    s->arrived = 0;
+    s->phase ^= 1;
+}
+
+void emulated_wait(const struct emulated_signal *s, unsigned parity, const char *file, int line)
+{
+    struct thread *t = &threads[running->thread];
+    t->signal = s;
+    t->parity = parity;
+    if (s->phase == parity)
+        wait_at(AT_SIGNAL, file, line);
+}
 
 /* Shows the warp this thread's value; gives the slot in which every other one's is. */
 static unsigned exchange(const void *value, size_t size, const char *file, int line)

@@ -8,6 +8,7 @@
 #define TESTS_EMULATOR_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct emulated_place {
     unsigned x, y, z;
@@ -27,6 +28,14 @@ void emulated_launch(emulated_fn *f, void **args, struct emulated_place grid, st
 
 /* What kernels call, through the macros of cuda/kernels/gpu.h. */
 void emulated_barrier(const char *file, int line);
+/* A counter in shared memory: its phase changes each time so many have arrived; who waits goes on when it is no longer
+ * the one with that parity. */
+struct emulated_signal {
+    uint16_t count, arrived;
+    uint32_t phase;
+};
+void emulated_arrive(struct emulated_signal *s);
+void emulated_wait(const struct emulated_signal *s, unsigned parity, const char *file, int line);
 /* Puts the value that the thread of the warp has whose lane differs in these bits into *value; 16 bytes at most. */
 void emulated_shuffle_xor(void *value, size_t size, unsigned bits, const char *file, int line);
 /* All 32 values of the warp, of `size` bytes each, which is what products of matrices by a warp are made of. */

@@ -5,8 +5,25 @@
 
 #include "cuda/kernels/attention_at.h"
 #include "cuda/kernels/attention_results.h"
+#include "cuda/kernels/signal.h"
 #include "cuda/kernels/warp.h"
 #include "cuda/kernels/warpgroup.h"
+
+/* Places of K and of V are full, and have been read; a group may begin products; results have been written. */
+struct group_signals {
+    signal_t keys[2], keys_read[2], values[2], values_read[2], turn[2], written;
+};
+FN void new_signals(struct group_signals *g)
+{
+    for (int i = 0; i < 2; i++) {
+        signal_new(&g->keys[i], 4);
+        signal_new(&g->values[i], 4);
+        signal_new(&g->keys_read[i], 8);
+        signal_new(&g->values_read[i], 8);
+        signal_new(&g->turn[i], 4);
+    }
+    signal_new(&g->written, 8);
+}
 
 #define TALL 1
 #define KEYS ATTENTION_GROUP_KEYS

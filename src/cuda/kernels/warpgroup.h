@@ -14,6 +14,7 @@
 #define MX_CUDA_KERNELS_WARPGROUP_H
 
 enum { PANEL = 64, PANEL_ROW = 128 }; /* elements, bytes */
+enum { GROUP_THREADS = 128 };
 
 /* Bytes from the beginning of a panel to the eight elements of a row that begin at eight times `eight`. */
 FN int in_panel(int row, int eight) { return row * PANEL_ROW + ((eight ^ row % 8) << 4); }

@@ -1,0 +1,45 @@
+/* signal.h: counters in shared memory by which some threads of a block tell others that something is done, and wait for
+ * that, while the rest goes its own way; on devices of 9.0 and the emulator.
+ *
+ * A signal comes when as many warps have arrived as it was made for, again and again: its phases, which have parities 0
+ * and 1 in turn, end so.  Threads of a warp arrive together.  What they wrote before is seen by who waited.
+ *
+ * Include cuda/kernels/gpu.h and warp.h before. */
+#ifndef MX_CUDA_KERNELS_SIGNAL_H
+#define MX_CUDA_KERNELS_SIGNAL_H
+
+#ifdef __CUDACC__
+typedef uint64_t signal_t;
+/* By one thread, before a barrier of the block. */
+FN void signal_new(signal_t *s, int warps)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(place_in_shared(s)), "r"(warps) : "memory");
+}
+FN void signal_arrive(signal_t *s)
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_in_shared(s)) : "memory");
+}
+/* Until the phase of that parity has ended; the one before the first has parity 1. */
+FN void signal_wait(signal_t *s, uint32_t parity)
+{
+    asm volatile(
+        "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra COME;\nbra AGAIN;\n"
+        "COME:\n}" ::"r"(place_in_shared(s)),
+        "r"(parity)
+        : "memory");
+}
+/* Registers that each thread of these four warps may have from here on; together no more than there are. */
+#define FEWER_REGISTERS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 " #n ";")
+#define MORE_REGISTERS(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 " #n ";")
+#else
+typedef struct emulated_signal signal_t;
+FN void signal_new(signal_t *s, int warps) { *s = (signal_t){ (uint16_t)(32 * warps), 0, 0 }; }
+FN void signal_arrive(signal_t *s) { emulated_arrive(s); }
+#define signal_wait(s, parity) emulated_wait(s, parity, __FILE__, __LINE__)
+#define FEWER_REGISTERS(n) ((void)(n))
+#define MORE_REGISTERS(n) ((void)(n))
+#endif
+
+#endif
