@@ -4,9 +4,11 @@
  * A signal comes when as many warps have arrived as it was made for, again and again: its phases, which have parities 0
  * and 1 in turn, end so.  Threads of a warp arrive together.  What they wrote before is seen by who waited.
  *
- * Include cuda/kernels/gpu.h and warp.h before. */
+ * Include cuda/kernels/gpu.h and lanes.h before. */
 #ifndef MX_CUDA_KERNELS_SIGNAL_H
 #define MX_CUDA_KERNELS_SIGNAL_H
+
+#include "cuda/kernels/warp.h"
 
 #ifdef __CUDACC__
 typedef uint64_t signal_t;
