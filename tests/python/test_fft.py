@@ -194,9 +194,11 @@ def test_results_do_not_depend_on_the_batch():
     for n in (1024, 315, 509, 8192, 6720):
         x = random(40, n)
         for f, a in ((fft.fft, x), (fft.rfft, x.real), (fft.irfft, x)):
-            whole = np.array(f(mx.array(a)))
-            assert np.array_equal(np.array(f(mx.array(a[8:24])))[2], whole[10])
-            across = np.array(f(mx.array(a).T, axis=0)).T
+            with mx.stream(mx.cpu):  # on a GPU a library may do some of these
+                whole = np.array(f(mx.array(a)))
+                part = np.array(f(mx.array(a[8:24])))
+                across = np.array(f(mx.array(a).T, axis=0)).T
+            assert np.array_equal(part[2], whole[10])
             assert n > 4096 or np.array_equal(across, whole)
 
 
@@ -243,6 +245,7 @@ import os
 import signal
 import threading
 import mlx.core as mx
+mx.set_default_device(mx.cpu)
 x = mx.random.normal((8, 600), key=mx.random.key(0))
 def some():
     return [bytes(memoryview(mx.fft.fft(x[:, :n]))) for n in range(500, 530)]
@@ -250,7 +253,7 @@ want, done = some(), threading.Event()
 def go_on():
     while not done.is_set():
         some()
-other = threading.Thread(target=go_on)
+other = threading.Thread(target=go_on, daemon=True)
 other.start()
 for _ in range(5):
     child = os.fork()
