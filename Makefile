@@ -6,6 +6,7 @@
 #   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
 #   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
 #   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the Python tests on the GPU
+#   make sanitize-gpu  the same under compute-sanitizer; TOOLS="memcheck racecheck": some of its tools
 #   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
 #   make soak       random programs on the GPU and the CPU for SECONDS (600), their results compared; SEED=n
 #   make demo       train on scanned digits in Python, classify the same digits from C
@@ -23,7 +24,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full test-bare test-gpu fuzz soak demo bench bench-gpu accuracy docs install lint format clean
+.PHONY: help setup build test test-full test-bare test-gpu sanitize-gpu fuzz soak demo bench bench-gpu accuracy docs install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -48,6 +49,9 @@ test-bare:
 
 test-gpu: setup
 	@tools/test-gpu.sh
+
+sanitize-gpu: setup
+	@tools/sanitize-gpu.sh $(TOOLS)
 
 fuzz: setup
 	@tools/fuzz.sh $(or $(SECONDS),60)

@@ -1,6 +1,7 @@
 """What the Python tests share."""
 
 import faulthandler
+from collections import defaultdict
 
 import hypothesis
 import pytest
@@ -8,6 +9,25 @@ import pytest
 faulthandler.enable()
 hypothesis.settings.register_profile("mlx", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("mlx")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--most", type=int, help="run at most so many items of each test function, spread over them")
+
+
+def pytest_collection_modifyitems(config, items):
+    most = config.getoption("--most")
+    if not most:
+        return
+    functions = defaultdict(list)
+    for item in items:
+        functions[item.parent, getattr(item, "originalname", item.name)].append(item)
+    kept = []
+    for same in functions.values():
+        n = len(same)
+        kept += same if n <= most else [same[(2 * i + 1) * n // (2 * most)] for i in range(most)]
+    config.hook.pytest_deselected(items=[i for i in items if i not in set(kept)])
+    items[:] = kept
 
 
 @pytest.fixture
