@@ -198,7 +198,10 @@ static mx part_of_matrix(const char *op, mx x, int k, bool lower)
         return x;
     if (x->ndim < 2)
         return mx_fail("[%s] expected an array of at least two dimensions, got shape %s", op, shape_of(x));
-    mx keep = triangle(size_of(x, -2), size_of(x, -1), lower ? k : k - (int64_t)1), zero = array_of_int(0, x->dtype);
+    struct size n = size_of(x, -2), m = size_of(x, -1);
+    if (!x->size && !n.of && !m.of) /* its matrices may be large */
+        return x;
+    mx keep = triangle(n, m, lower ? k : k - (int64_t)1), zero = array_of_int(0, x->dtype);
     return lower ? mx_where(keep, x, zero) : mx_where(keep, zero, x);
 }
 

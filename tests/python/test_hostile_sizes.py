@@ -222,3 +222,14 @@ def test_what_is_largest_is_named_where_memory_runs_out(device):
                 mx.eval(mx.concatenate(held * 8))
         finally:
             mx.set_memory_limit(limit)
+
+
+@pytest.mark.parametrize("f", [mx.tril, mx.triu])
+def test_no_matrices_make_no_mask(f):
+    x = mx.zeros((0, 20000, 20000), mx.float16)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    y = f(x, 1)
+    mx.eval(y)
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    assert mx.get_peak_memory() - before < 2**20
