@@ -245,7 +245,7 @@ int gpu_run_attention(const struct run *r)
 
 /* What makes slopes, tiles of how many rows, and of how many columns they take; no name: none does. */
 struct slopes {
-    const char *name;
+    const char *module, *name;
     struct gpu_found *found;
     int64_t tile, width;
     int threads;
@@ -260,50 +260,86 @@ static struct slopes numbers_to(int to, const struct attention_call *c, enum dty
     static struct gpu_found found[2][SLOPES][DT_COUNT];
     int64_t widest = to == TO_KEYS ? greatest(c->d, c->e) : c->d;
     bool large = t != DT_float64 && widest > 64;
-    return (struct slopes){ names[large][to], &found[large][to][t], t == DT_float64 ? 32 : 64,
-                            large ? 128 : 64, ATTENTION_THREADS,    0 };
+    return (struct slopes){ "attention_vjp",
+                            names[large][to],
+                            &found[large][to][t],
+                            t == DT_float64 ? 32 : 64,
+                            large ? 128 : 64,
+                            ATTENTION_THREADS,
+                            0 };
 }
 
 /* The smallest of those kernels that hold a head. */
-static struct slopes warps_to(int to, const struct attention_call *c, enum dtype t)
+static struct slopes smallest(int n, const struct slopes *kernels, struct gpu_found found[][SLOPES][DT_COUNT], int to,
+                              const struct attention_call *c, enum dtype t)
 {
-#define X(w, tall, step)                                                                      \
-    { "attention_warps_to_queries_" #w,         NULL, 64 * (tall), w, ATTENTION_WARP_THREADS, \
-      ATTENTION_TO_QUERIES_BYTES(w, tall, step) },
-    static const struct slopes to_queries[] = { ATTENTION_TO_QUERIES(X) };
-#undef X
-#define X(w, tall, step)                                                                   \
-    { "attention_warps_to_keys_" #w,         NULL, 32 * (tall), w, ATTENTION_WARP_THREADS, \
-      ATTENTION_TO_KEYS_BYTES(w, tall, step) },
-    static const struct slopes to_keys[] = { ATTENTION_TO_KEYS(X) };
-#undef X
-    enum { SIZES = sizeof to_keys / sizeof *to_keys };
-    _Static_assert(sizeof to_queries == sizeof to_keys, "the same sizes");
-    static struct gpu_found found[SIZES][SLOPES][DT_COUNT];
-    for (int k = 0; k < SIZES; k++)
-        if (greatest(c->d, c->e) <= to_keys[k].width) {
-            struct slopes s = to == TO_KEYS ? to_keys[k] : to_queries[k];
+    for (int k = 0; k < n; k++)
+        if (greatest(c->d, c->e) <= kernels[k].width) {
+            struct slopes s = kernels[k];
             s.found = &found[k][to][t];
             return s;
         }
     return (struct slopes){ NULL };
 }
 
+static struct slopes warps_to(int to, const struct attention_call *c, enum dtype t)
+{
+#define X(w, tall, step)                                                                      \
+    { "attention_vjp",        "attention_warps_to_queries_" #w,         NULL, 64 * (tall), w, \
+      ATTENTION_WARP_THREADS, ATTENTION_TO_QUERIES_BYTES(w, tall, step) },
+    static const struct slopes to_queries[] = { ATTENTION_TO_QUERIES(X) };
+#undef X
+#define X(w, tall, step)                                                                   \
+    { "attention_vjp",        "attention_warps_to_keys_" #w,         NULL, 32 * (tall), w, \
+      ATTENTION_WARP_THREADS, ATTENTION_TO_KEYS_BYTES(w, tall, step) },
+    static const struct slopes to_keys[] = { ATTENTION_TO_KEYS(X) };
+#undef X
+    enum { SIZES = sizeof to_keys / sizeof *to_keys };
+    _Static_assert(sizeof to_queries == sizeof to_keys, "the same sizes");
+    static struct gpu_found found[SIZES][SLOPES][DT_COUNT];
+    return smallest(SIZES, to == TO_KEYS ? to_keys : to_queries, found, to, c, t);
+}
+
+/* Of the same sizes. */
+static struct slopes groups_to(int to, const struct attention_call *c, enum dtype t)
+{
+#define X(w, step)                                                                                \
+    { "attention_groups_vjp",  "attention_groups_to_queries_" #w,  NULL, ATTENTION_GROUP_ROWS, w, \
+      ATTENTION_GROUP_THREADS, ATTENTION_GROUPS_VJP_BYTES(w, step) },
+    static const struct slopes to_queries[] = { ATTENTION_GROUPS_TO_QUERIES(X) };
+#undef X
+#define X(w, step)                                                                                \
+    { "attention_groups_vjp",  "attention_groups_to_keys_" #w,     NULL, ATTENTION_GROUP_ROWS, w, \
+      ATTENTION_GROUP_THREADS, ATTENTION_GROUPS_VJP_BYTES(w, step) },
+    static const struct slopes to_keys[] = { ATTENTION_GROUPS_TO_KEYS(X) };
+#undef X
+    enum { SIZES = sizeof to_keys / sizeof *to_keys };
+    _Static_assert(sizeof to_queries == sizeof to_keys, "the same sizes");
+    static struct gpu_found found[SIZES][SLOPES][DT_COUNT];
+    return smallest(SIZES, to == TO_KEYS ? to_keys : to_queries, found, to, c, t);
+}
+
+static struct slopes slopes_to(struct gpu *g, int to, const struct attention_call *c, enum dtype t)
+{
+    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
+    struct slopes s = { NULL };
+    bool half = dtype_is_half(t), tall = least(c->rows, c->keys) > ATTENTION_GROUP_ROWS / 2;
+    if (half && tall && gpu_has(g, &groups[t], "attention_groups_vjp", "attention_groups_to_keys_64", t))
+        s = groups_to(to, c, t);
+    if (half && !s.name && gpu_has(g, &warps[t], "attention_vjp", "attention_warps_to_keys_64", t))
+        s = warps_to(to, c, t);
+    return s.name ? s : numbers_to(to, c, t);
+}
+
 static int launch_slopes(const struct run *r, enum dtype t, struct attention_vjp_call *a)
 {
     static struct gpu_found sinks[DT_COUNT];
-    static struct gpu_known warps[DT_COUNT];
     struct attention_call *c = &a->c;
     struct gpu *g = gpu_of(r);
-    bool has_warps = dtype_is_half(t) && gpu_has(g, &warps[t], "attention_vjp", "attention_warps_to_keys_64", t);
     int failed = 0;
     for (int to = 0; to < SLOPES && !failed; to++) {
-        struct slopes s = { NULL };
-        if (has_warps)
-            s = warps_to(to, c, t);
-        if (!s.name)
-            s = numbers_to(to, c, t);
-        void *kernel = gpu_find(g, s.found, "attention_vjp", s.name, t);
+        struct slopes s = slopes_to(g, to, c, t);
+        void *kernel = gpu_find(g, s.found, s.module, s.name, t);
         c->tiles = ceil_div(to == TO_KEYS ? c->keys : c->rows, s.tile);
         c->chunks = ceil_div(to == TO_KEYS ? greatest(c->d, c->e) : c->d, s.width);
         failed = !kernel || gpu_launch_shared(r->stream, "attention_vjp", kernel, c->units * c->tiles * c->chunks,

@@ -327,8 +327,10 @@ int function_set(void *function, int attribute, int value)
 /* Kernels for devices of 9.0 alone have what those have, others what every device since 8.6 has. */
 static unsigned most_shared(void *function)
 {
-    static const char *const names[] = { "cu_attention_groups_64_f16", "cu_attention_groups_64_bf16",
-                                         "cu_attention_groups_128_f16", "cu_attention_groups_128_bf16" };
+#define OF_GROUPS(what)                                                          \
+    "cu_attention_groups" what "_64_f16", "cu_attention_groups" what "_64_bf16", \
+        "cu_attention_groups" what "_128_f16", "cu_attention_groups" what "_128_bf16"
+    static const char *const names[] = { OF_GROUPS(""), OF_GROUPS("_to_queries"), OF_GROUPS("_to_keys") };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         emulated_fn *f = emulated_find(names[i]);
         if (f && !memcmp(&f, &function, sizeof f))

@@ -372,6 +372,14 @@ def test_derivatives_of_tiles(dtype, d, e):
     close_back(x, mask=normal(dtype, 90, 140, seed=5))
 
 
+@pytest.mark.parametrize("d", [64, 128])
+def test_derivatives_of_many_tiles(d):
+    """More of them than shared memory has places for."""
+    x = operands(mx.bfloat16, length=70, keys=400, d=d)
+    close_back(x, mask="causal")
+    close_back(operands(mx.bfloat16, length=400, keys=400, d=d), mask="causal")
+
+
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
 def test_derivatives_of_large_scores(dtype):
     """Weights of rows whose scores are all far from 0; what is behind the edges of tiles has none."""

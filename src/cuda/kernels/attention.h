@@ -47,6 +47,16 @@ enum { ATTENTION_GROUP_THREADS = 384, ATTENTION_GROUP_ROWS = 128, ATTENTION_GROU
 #define ATTENTION_TO_KEYS_BYTES(width, tall, step) \
     ((64 * (tall) + 4 * (step)) * ((width) + 8) * 2 + 32 * (tall) * (step)*4)
 
+/* Those of groups of warps, of ATTENTION_GROUP_ROWS: for heads of up to so many elements, of the others at a time, of
+ * which there are two places. */
+#define ATTENTION_GROUPS_TO_QUERIES(X) \
+    X(64, 128)                         \
+    X(128, 128)
+#define ATTENTION_GROUPS_TO_KEYS(X) \
+    X(64, 128)                      \
+    X(128, 64)
+#define ATTENTION_GROUPS_VJP_BYTES(width, step) ((2 * ATTENTION_GROUP_ROWS + 4 * (step)) * (width)*2 + 1024)
+
 /* Where rows are: from head to head, from row to row, and along the batch, in elements. */
 struct attention_operand {
     const void *p;

@@ -1,0 +1,1 @@
+#include "cuda/kernels/attention_groups_vjp.cu"
