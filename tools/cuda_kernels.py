@@ -20,6 +20,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 EMULATED = "ptx0"  # as a target: nothing is compiled, tests/emulated/cuda.c has the kernels
+SPECIALIZED = "cuda/kernels/specialized.h"  # what programs that are compiled at run time include (src/cuda/nvrtc.c)
 MOST_TOGETHER = 1 << 20  # bytes of images that are unpacked for one of them
 # What src/cuda/unpack.c takes: of texts, and of machine code, whose instructions have 16 bytes.
 PACKED = {
@@ -67,6 +68,16 @@ def included(path, seen):
         if (SRC / name).exists():
             parts += included(SRC / name, seen)
     return parts
+
+
+def headers():
+    """By their names the texts that such programs include, without comments."""
+    texts, names = {}, [SPECIALIZED]
+    for name in names:
+        texts[name] = re.sub(r"/\*.*?\*/", " ", (SRC / name).read_text(), flags=re.S)
+        found = re.findall(r'^\s*#\s*include "([^"]+)"', texts[name], re.M)
+        names += [n for n in dict.fromkeys(found) if n not in names and (SRC / n).exists()]
+    return {name: re.sub(r"[ \t]*\n\s*", "\n", text).strip() + "\n" for name, text in texts.items()}
 
 
 def compile_image(nvrtc, name, file, defined, target):
@@ -144,6 +155,15 @@ def pack(out, target, paths):
     return kept(out / f"{paths[0].stem.rsplit('-', 1)[0]}-{digest}.lzma", content)
 
 
+def pack_headers(out):
+    """Names and texts, each with a 0 behind it, in one stream: its path, what it unpacks to and how many there are."""
+    texts = headers()
+    data = "".join(f"{name}\0{text}\0" for name, text in texts.items()).encode()
+    digest = hashlib.sha256(str(PACKED[True]).encode() + data).hexdigest()[:32]
+    path = kept(out / f"headers-{digest}.lzma", lambda: lzma.compress(data, lzma.FORMAT_RAW, filters=PACKED[True]))
+    return path, len(data), len(texts), digest
+
+
 def streams(images):
     """Neighbours of the list that are of one file and target, as far as all of a stream, which is unpacked for each of
     them, is not long; those of the two half types in any case."""
@@ -184,8 +204,9 @@ def main():
         paths = list(pool.map(make, *zip(*[(nvrtc, out, *a) for a in asked])))
         runs = streams(list(zip(asked, paths)))
         packed = list(pool.map(pack, [out] * len(runs), [r[0][0][3] for r in runs], [[p for _, p in r] for r in runs]))
+    texts, texts_size, n_texts, digest = pack_headers(out)
     lines = ['#include "cuda/modules.h"', ""]
-    for i, path in enumerate(packed):
+    for i, path in enumerate([*packed, texts]):
         lines.append(f'__asm__(".section .rodata\\n.balign 16\\nmx_image_{i}: .incbin \\"{path}\\"\\n.previous");')
         lines.append(f'extern const unsigned char mx_image_{i}[] __attribute__((visibility("hidden")));')
     lines += ["", "const struct gpu_image gpu_images[] = {"]
@@ -199,12 +220,14 @@ def main():
                 f'    {{ "{name}", {number}, {int(ptx)}, mx_image_{i}, {path.stat().st_size}, {size}, {at} }},'
             )
             at += room(image)
-    lines += ["};", f"const int gpu_n_images = {len(asked)};", ""]
+    lines += ["};", f"const int gpu_n_images = {len(asked)};"]
+    sizes = f"{texts.stat().st_size}, {texts_size}, {n_texts}"
+    lines += [f'const struct gpu_headers gpu_headers = {{ mx_image_{len(packed)}, {sizes}, "{digest}" }};', ""]
     text, path = "\n".join(lines), out / "cuda_images.c"
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
     for old in [*out.glob("*.lzma"), *out.glob("*.image")]:
-        if old not in {*paths, *packed}:
+        if old not in {*paths, *packed, texts}:
             old.unlink()
     print(f"{len(asked)} images of kernels, {sum(p.stat().st_size for p in packed)} bytes")
 

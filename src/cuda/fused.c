@@ -1,4 +1,5 @@
-/* fused.c: element-wise entries that run as one (run/fuse.h) become a program for one kernel.
+/* fused.c: element-wise entries that run as one (run/fuse.h) become a program for one kernel, which goes through any,
+ * until there is one of the program's own (specialize.h).
  *
  * Each member is a step.  What the next step alone reads stays where it is; other results, and operands, are kept in
  * slots, which are few and used again.  A group that is too large, or holds types of 64 bits or arithmetic of narrow
@@ -11,6 +12,7 @@
 #include "core/shape.h"
 #include "cuda/gpu.h"
 #include "cuda/producer.h"
+#include "cuda/specialize.h"
 #include "plan/layout.h"
 
 enum { VALUES = FUSE_MOST };
@@ -442,7 +444,9 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     if (!make_kernel(&k, m, wanted))
         return run_in_two(s, n, m, wanted);
     const char *name = k.few ? "fused_few" : "fused";
-    void *kernel = gpu_find(g, &found[k.few], name, name, DT_COUNT);
+    int64_t each = FUSED_THREADS * (k.few ? FUSED_FEW : FUSED_EACH);
+    void *own = gpu_specialized(g, &a, k.few, &each);
+    void *kernel = own ? own : gpu_find(g, &found[k.few], name, name, DT_COUNT);
     int failed = !kernel;
     for (int i = 0; i < n && !failed; i++)
         if (wanted[i]) {
@@ -451,8 +455,7 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
             if (!failed)
                 a.y[a.step[k.step[i]].out] = gpu_pointer(&r, m[i]->one);
         }
-    int64_t each = FUSED_THREADS * (k.few ? FUSED_FEW : FUSED_EACH);
     size_t slot = (size_t)FUSED_THREADS * (k.few ? FUSED_FEW_SLOT_BYTES : FUSED_SLOT_BYTES);
-    return failed || gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS,
-                                       FUSED_BEFORE + (size_t)k.units / 2 * slot, (void *[]){ &a });
+    size_t shared = own ? 0 : FUSED_BEFORE + (size_t)k.units / 2 * slot;
+    return failed || gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS, shared, (void *[]){ &a });
 }

@@ -15,6 +15,7 @@
 #include "core/shape.h"
 #include "cuda/libraries.h"
 #include "cuda/nvtx.h"
+#include "cuda/specialize.h"
 
 static struct gpu gpus[MAX_GPUS];
 
@@ -447,7 +448,7 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
 static void info(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx)
 {
     struct gpu *g = gpu_use(device);
-    size_t available = 0, total = 0;
+    size_t available = 0, total = 0, specialized, to_specialize;
     if (!g)
         return;
     char text[32];
@@ -462,6 +463,9 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
     add(ctx, "compute_capability_major", NULL, (size_t)g->major);
     add(ctx, "compute_capability_minor", NULL, (size_t)g->minor);
     add(ctx, "multiprocessors", NULL, (size_t)g->multiprocessors);
+    gpu_count_specialized(&specialized, &to_specialize);
+    add(ctx, "specialized_kernels", NULL, specialized);
+    add(ctx, "kernels_to_specialize", NULL, to_specialize);
 }
 
 const struct backend cuda_backend = {

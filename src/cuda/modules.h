@@ -15,4 +15,14 @@ struct gpu_image {
 extern const struct gpu_image gpu_images[];
 extern const int gpu_n_images;
 
+/* The headers of programs that are compiled at run time (kernels/specialized.h), compressed as text: n names, each
+ * followed by what is in it, with a 0 behind each.  The digest says what is in all of them. */
+struct gpu_headers {
+    const unsigned char *packed;
+    size_t packed_size, size;
+    int n;
+    const char *digest;
+};
+extern const struct gpu_headers gpu_headers;
+
 #endif

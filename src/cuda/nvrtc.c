@@ -13,6 +13,9 @@
 #include "core/pool.h"
 #include "cuda/custom_kernel.h"
 #include "cuda/libraries.h"
+#include "cuda/modules.h"
+#include "cuda/specialize.h"
+#include "cuda/unpack.h"
 
 static struct {
 #define NVRTC(name, symbol, args) int(*name) args;
@@ -97,8 +100,45 @@ enum { OPTIONS = 8 };
 struct request {
     const char *op, *name, *text, *options[OPTIONS];
     int n;
-    bool ptx, ours; /* our headers stand for CUDA's */
+    bool ptx;
+    int from;         /* of the small headers, the first that stands for one of CUDA's or C's */
+    bool of_formulas; /* the headers are those of the library's own kernels */
 };
+
+/* The names and texts of gpu_headers, and all bytes of them, to be freed; NULL after mx_fail. */
+static char *unpack_headers(const char **names, const char **texts)
+{
+    char *all = mx_malloc(gpu_headers.size), *at = all;
+    if (all && !unpack(UNPACK_TEXT, (unsigned char *)all, gpu_headers.size, gpu_headers.packed,
+                       gpu_headers.packed_size)) {
+        mx_fail_as(MX_RUNTIME, "[cuda] the headers of kernels in this library are damaged");
+        free(all);
+        return NULL;
+    }
+    for (int i = 0; all && i < gpu_headers.n; i++) {
+        names[i] = at;
+        texts[i] = at += strlen(at) + 1;
+        at += strlen(at) + 1;
+    }
+    return all;
+}
+
+/* A program with its headers; the compiler's status, negative after mx_fail. */
+static int create_program(void **program, const struct request *q)
+{
+    enum { MOST = 64 };
+    char file[300], *all = NULL;
+    const char *names[MOST], *texts[MOST];
+    int e = -1;
+    snprintf(file, sizeof file, "<%s, generated>", q->name);
+    if (!q->of_formulas)
+        return nvrtc.create(program, q->text, file, custom_n_headers - q->from, custom_headers + q->from,
+                            custom_header_names + q->from);
+    if (gpu_headers.n <= MOST && (all = unpack_headers(names, texts)))
+        e = nvrtc.create(program, q->text, file, gpu_headers.n, texts, names);
+    free(all);
+    return e;
+}
 
 /* What the compiler says, the first of it. */
 static void refused_by_nvrtc(void *program, const struct request *q)
@@ -117,13 +157,10 @@ static void refused_by_nvrtc(void *program, const struct request *q)
 
 static char *compile_program(const struct request *q, size_t *size)
 {
-    char file[300], *image = NULL;
+    char *image = NULL;
     void *program = NULL;
-    snprintf(file, sizeof file, "<%s, generated>", q->name);
     sigset_t before = signals_block();
-    int from = q->ours ? 0 : custom_of_cuda; /* C's headers are not among CUDA's */
-    int e = nvrtc.create(&program, q->text, file, custom_n_headers - from, custom_headers + from,
-                         custom_header_names + from);
+    int e = create_program(&program, q);
     bool good = !e && !nvrtc.compile(program, q->n, q->options);
     signals_restore(before);
     if (!e && !good)
@@ -151,7 +188,9 @@ static char *key_of(const struct request *q, size_t *size)
         return mx_fail_memory(strlen(q->text)), NULL;
     fprintf(f, "nvrtc %s\n", compiler()->version);
     for (int i = 0; i < q->n; i++) fprintf(f, "%s\n", q->options[i]);
-    for (int i = q->ours ? 0 : custom_of_cuda; i < custom_n_headers; i++) fputs(custom_headers[i], f);
+    if (q->of_formulas)
+        fputs(gpu_headers.digest, f);
+    for (int i = q->from; i < custom_n_headers && !q->of_formulas; i++) fputs(custom_headers[i], f);
     fprintf(f, "\n%s", q->text);
     bool cut = ferror(f); /* it would be another's key */
     if (fclose(f) || cut || !key) {
@@ -161,39 +200,79 @@ static char *key_of(const struct request *q, size_t *size)
     return key;
 }
 
+/* The image that is asked for, and where it is kept, "" if nowhere; *found: it was compiled before. */
+static char *image_of(const struct request *q, size_t *size, char kept[], size_t kept_size, bool *found)
+{
+    char cache[PATH_MAX];
+    struct kept_key key = { .size = 0 };
+    char *bytes = key_of(q, &key.size), *image = NULL;
+    if (!bytes)
+        return NULL;
+    key.bytes = bytes;
+    bool keeps = kept_folder("cuda_kernels", cache, sizeof cache) && kept_path(cache, key, ".image", kept, kept_size);
+    image = keeps ? (char *)kept_read(kept, key, size) : NULL;
+    *found = image;
+    if (image)
+        image[*size] = 0; /* the key was behind it */
+    else if ((image = compile_program(q, size)))
+        keeps = keeps && kept_write(cache, kept, key, image, *size);
+    if (!keeps)
+        *kept = 0;
+    free(bytes);
+    return image;
+}
+
 char *custom_image(const struct gpu *g, const char *op, const char *name, const char *text, bool cuda_headers,
                    bool verbose, size_t *size)
 {
-    char target[32], folder[PATH_MAX], include[PATH_MAX + 16], more[PATH_MAX + 32], cache[PATH_MAX],
-        kept[PATH_MAX + 64];
+    char target[32], folder[PATH_MAX], include[PATH_MAX + 16], more[PATH_MAX + 32], kept[PATH_MAX + 64];
     struct request q = { .op = op, .name = name, .text = text };
+    bool found;
     if (!has_nvrtc(op, name) || !find_target(g, op, name, target, sizeof target, &q.ptx))
         return NULL;
     q.options[q.n++] = target;
     q.options[q.n++] = "-std=c++17";
     q.options[q.n++] = "-default-device"; /* functions of a header need not say what they are for */
-    q.ours = !cuda_headers || !find_headers(folder, sizeof folder);
-    if (!q.ours) {
+    if (cuda_headers && find_headers(folder, sizeof folder)) {
         snprintf(include, sizeof include, "-I%s", folder);
         snprintf(more, sizeof more, "-I%s/cccl", folder);
         q.options[q.n++] = include;
         q.options[q.n++] = more;
+        q.from = custom_of_cuda; /* C's headers are not among CUDA's */
     }
-    struct kept_key key = { .size = 0 };
-    char *bytes = key_of(&q, &key.size), *image = NULL;
-    if (!bytes)
-        return NULL;
-    key.bytes = bytes;
-    bool keeps = kept_folder("cuda_kernels", cache, sizeof cache) && kept_path(cache, key, ".image", kept, sizeof kept);
-    image = keeps ? (char *)kept_read(kept, key, size) : NULL;
-    bool found = image;
-    if (found)
-        image[*size] = 0; /* the key was behind it */
-    else if ((image = compile_program(&q, size)))
-        keeps = keeps && kept_write(cache, kept, key, image, *size);
+    char *image = image_of(&q, size, kept, sizeof kept, &found);
     if (image && verbose)
-        printf("/* %s: %s%s%s */\n", name, found ? "loaded from" : "compiled", !found && keeps ? ", kept in " : " ",
-               keeps ? kept : "");
-    free(bytes);
+        printf("/* %s: %s%s%s */\n", name, found ? "loaded from" : "compiled", !found && *kept ? ", kept in " : " ",
+               kept);
     return image;
+}
+
+/* ---- programs of the library's own formulas */
+
+bool specialized_compiler(void) { return cuda_find(&library); }
+
+/* One of the library's own, of headers or without. */
+static char *own_image(const struct gpu *g, const char *text, bool of_formulas, size_t *size)
+{
+    static const char op[] = "cuda", name[] = "specialized";
+    char target[32], kept[PATH_MAX + 64];
+    struct request q = { .op = op, .name = name, .text = text, .of_formulas = of_formulas };
+    bool found;
+    if (!has_nvrtc(op, name) || !find_target(g, op, name, target, sizeof target, &q.ptx))
+        return NULL;
+    q.options[q.n++] = target;
+    q.options[q.n++] = "-std=c++17";
+    q.options[q.n++] = "-default-device";
+    q.options[q.n++] = "--device-int128";
+    q.options[q.n++] = "-fmad=false"; /* as tools/cuda_kernels.py: one rounding, unless it is written so */
+    return of_formulas ? image_of(&q, size, kept, sizeof kept, &found) : compile_program(&q, size);
+}
+
+char *specialized_image(const struct gpu *g, const char *text, size_t *size) { return own_image(g, text, true, size); }
+
+void specialized_warm_up(const struct gpu *g)
+{
+    size_t size;
+    free(own_image(g, "__global__ void f(float *x) { *x = sqrtf(*x); }", false, &size));
+    mx_error_clear();
 }

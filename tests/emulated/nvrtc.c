@@ -1,12 +1,14 @@
 /* nvrtc.c: NVIDIA's compiler as src/cuda knows it, for the emulated driver: the text behind the prelude, C where a test
- * keeps to what both languages have, goes to the system's compiler, and the image is a shared object.  What it is asked
- * for is counted. */
+ * keeps to what both languages have, goes to the system's compiler, and the image is a shared object.  The library's own
+ * programs are C with its headers as they are, but for that of the emulator (support/emulator.h), in whose place is one
+ * for shared objects.  What it is asked for is counted. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -23,6 +25,8 @@ int emulated_compiled;
 struct program {
     char *text, *log, *code;
     size_t log_size, code_size;
+    int n; /* headers of the library's own */
+    char *names[64], *headers[64];
 };
 
 static const char prelude[] =
@@ -51,6 +55,20 @@ static const char prelude[] =
     "#define blockDim (*emulated_places[2])\n#define gridDim (*emulated_places[3])\n"
     "#define __syncthreads() emulated_barrier(__FILE__, __LINE__)\n";
 
+static const char emulator[] =
+    "#include <stddef.h>\n#include <stdint.h>\n"
+    "struct emulated_place { unsigned x, y, z; };\n"
+    "struct emulated_place *emulated_places[4];\n"
+    "void (*emulated_barrier)(const char *, int);\n"
+    "void emulated_shuffle_xor(void *, size_t, unsigned, const char *, int);\n"
+    "void emulated_gather(const void *, size_t, void *, const char *, int);\n"
+    "#define threadIdx (*emulated_places[0])\n#define blockIdx (*emulated_places[1])\n"
+    "#define blockDim (*emulated_places[2])\n#define gridDim (*emulated_places[3])\n"
+    "#define EMULATED_KERNEL(name, type) EMULATED_KERNEL_(name, type)\n"
+    "#define EMULATED_KERNEL_(name, type) static void name(const type a); \\\n"
+    "    void launched_##name(void **args) { name(*(const type *)args[0]); } \\\n"
+    "    static void name(const type a)\n";
+
 int create(void **program, const char *text, const char *name, int n, const char *const *headers,
            const char *const *names)
 {
@@ -60,12 +78,22 @@ int create(void **program, const char *text, const char *name, int n, const char
         if (!headers[i] || !names[i])
             return 1;
     p->text = strdup(text);
-    return 0;
+    if (!strstr(text, "#include \"cuda/kernels/"))
+        return 0;
+    for (; p->n < n && p->n < 64; p->n++) {
+        p->names[p->n] = strdup(names[p->n]);
+        p->headers[p->n] = strdup(headers[p->n]);
+    }
+    return p->n < n;
 }
 
 int destroy(void **program)
 {
     struct program *p = *program;
+    for (int i = 0; i < p->n; i++) {
+        free(p->names[i]);
+        free(p->headers[i]);
+    }
     free(p->text);
     free(p->log);
     free(p->code);
@@ -138,23 +166,54 @@ static void write_program(const char *path, const char *text)
     fclose(f);
 }
 
-#define CC "${CC:-cc} -std=gnu17 -O1 -w -fPIC -fno-strict-aliasing -D__CUDACC__ "
+#define CC "${CC:-cc} -std=gnu17 -O1 -w -fPIC -fno-strict-aliasing "
 
-int compile(void *program, int n, const char *const *options)
+/* A file in a folder, whose own folders are made. */
+static void write_file(const char *folder, const char *name, const char *text)
 {
-    struct program *p = program;
-    char folder[] = "/tmp/mlx-emulated-XXXXXX", command[400], path[100], other[100];
-    if (n < 1 || strcmp(options[0], "-arch=sm_90") || !mkdtemp(folder))
-        return 1;
-    __atomic_fetch_add(&emulated_compiled, 1, __ATOMIC_RELAXED);
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (char *end = path + strlen(folder); (end = strchr(end + 1, '/')); *end = '/') {
+        *end = 0;
+        mkdir(path, 0700);
+    }
+    FILE *f = fopen(path, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+/* Those of the library as they are; the command that compiles them. */
+static const char *write_own(const struct program *p, const char *folder)
+{
+    for (int i = 0; i < p->n; i++) write_file(folder, p->names[i], p->headers[i]);
+    write_file(folder, "support/emulator.h", emulator);
+    write_file(folder, "kernel.c", p->text);
+    return CC "-ffp-contract=off -I.";
+}
+
+/* Kernels given as text, in C. */
+static const char *write_given(const struct program *p, const char *folder)
+{
+    char command[400], path[100], other[100];
     snprintf(path, sizeof path, "%s/kernel.c", folder);
     snprintf(other, sizeof other, "%s/kernel.i", folder);
     write_program(path, p->text);
-    snprintf(command, sizeof command, "cd %s && " CC "-E -P kernel.c -o kernel.i 2>/dev/null", folder);
+    snprintf(command, sizeof command, "cd %s && " CC "-D__CUDACC__ -E -P kernel.c -o kernel.i 2>/dev/null", folder);
     if (!system(command))
         write_all_launched(path, other);
-    snprintf(command, sizeof command, "cd %s && " CC "-D__global__= -shared kernel.c -o kernel.so -lm >kernel.log 2>&1",
-             folder);
+    return CC "-D__CUDACC__ -D__global__=";
+}
+
+/* PRETEND_NVRTC=refuses in the environment: it compiles nothing. */
+int compile(void *program, int n, const char *const *options)
+{
+    struct program *p = program;
+    char folder[] = "/tmp/mlx-emulated-XXXXXX", command[400], path[100];
+    if (n < 1 || strcmp(options[0], "-arch=sm_90") || getenv("PRETEND_NVRTC") || !mkdtemp(folder))
+        return 1;
+    __atomic_fetch_add(&emulated_compiled, 1, __ATOMIC_RELAXED);
+    const char *compiler = (p->n ? write_own : write_given)(p, folder);
+    snprintf(command, sizeof command, "cd %s && %s -shared kernel.c -o kernel.so -lm >kernel.log 2>&1", folder, compiler);
     int failed = system(command) != 0;
     snprintf(path, sizeof path, "%s/kernel.log", folder);
     p->log = contents(path, &p->log_size);

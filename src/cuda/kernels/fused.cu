@@ -9,9 +9,51 @@
 
 #include "cuda/kernels/formulas.h"
 #include "cuda/kernels/fused.h"
-#include "cuda/kernels/halves.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
+
+/* How many elements' formulas are in the kernel side by side, through which the others go in turn: all of short ones,
+ * some of those that neural networks are made of, few of others, which may be functions apart (formulas.h). */
+#define SHORT ~, 16, FN
+#define LONGER ~, 8, FN
+#define SIZE_abs SHORT
+#define SIZE_negative SHORT
+#define SIZE_square SHORT
+#define SIZE_floor SHORT
+#define SIZE_add SHORT
+#define SIZE_subtract SHORT
+#define SIZE_multiply SHORT
+#define SIZE_maximum SHORT
+#define SIZE_minimum SHORT
+#define SIZE_equal SHORT
+#define SIZE_not_equal SHORT
+#define SIZE_less SHORT
+#define SIZE_less_equal SHORT
+#define SIZE_greater SHORT
+#define SIZE_greater_equal SHORT
+#define SIZE_logical_not SHORT
+#define SIZE_logical_and SHORT
+#define SIZE_logical_or SHORT
+#define SIZE_divide LONGER
+#define SIZE_sqrt LONGER
+#define SIZE_rsqrt LONGER
+#define SIZE_exp LONGER
+#define SIZE_log LONGER
+#define SIZE_log1p LONGER
+#define SIZE_tanh LONGER
+#define SIZE_erf LONGER
+#define SIZE_sigmoid LONGER
+#define SIZE_sigmoid_slope LONGER
+#define SIZE_silu LONGER
+#define SIZE_silu_slope LONGER
+#define SECOND_(x, second, ...) second
+#define THIRD_(x, y, third, ...) third
+#define SECOND(...) SECOND_(__VA_ARGS__)
+#define THIRD(...) THIRD_(__VA_ARGS__)
+#define SIDE_BY_SIDE(name) SECOND(SIZE_##name, 4, )
+#define DECLARED(name, set) THIRD(SIZE_##name, 4, FN_##set, )
+
+#include "cuda/kernels/fused_values.h"
 #include "cuda/kernels/warp.h"
 
 /* HELD: elements of a thread. */
@@ -35,13 +77,6 @@ FN int quad_at(int lanes, int q)
                                 : q / 2 * 2 * FUSED_LANES * FUSED_THREADS + q % 2 * FUSED_LANES;
 }
 
-FN int size_of(int type)
-{
-    return type == DT_float32 || type == DT_int32 || type == DT_uint32 ? 4
-           : type == DT_bool_ || type == DT_uint8 || type == DT_int8   ? 1
-                                                                       : 2;
-}
-
 FN int kept_as(int type) { return type == DT_bfloat16 ? FUSED_KEPT_BF16 : type == DT_float16 ? FUSED_KEPT_F16 : 0; }
 
 /* ---- halves, packed: element k is in word k / 2 */
@@ -51,21 +86,10 @@ FN void pack(uint32_t v[HELD], int kept)
 {
     if (kept == FUSED_KEPT_BF16) {
         UNROLLED
-        for (int k = 0; k < HELD / 2; k++) v[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+        for (int k = 0; k < HELD / 2; k++) v[k] = pack_pair(v + 2 * k, true);
     } else {
         UNROLLED
-        for (int k = 0; k < HELD / 2; k++) v[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
-    }
-}
-
-FN void unpack_pair(uint32_t v[2], uint32_t p, int kept)
-{
-    if (kept == FUSED_KEPT_BF16) {
-        v[0] = p << 16;
-        v[1] = p & 0xffff0000u;
-    } else {
-        v[0] = bits_f32(f32_from_f16((uint16_t)p));
-        v[1] = bits_f32(f32_from_f16((uint16_t)(p >> 16)));
+        for (int k = 0; k < HELD / 2; k++) v[k] = pack_pair(v + 2 * k, false);
     }
 }
 
@@ -74,10 +98,10 @@ FN void unpack(uint32_t v[HELD], int kept)
 {
     if (kept == FUSED_KEPT_BF16) {
         UNROLLED
-        for (int k = HELD / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_BF16);
+        for (int k = HELD / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], true);
     } else {
         UNROLLED
-        for (int k = HELD / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_F16);
+        for (int k = HELD / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], false);
     }
 }
 
@@ -162,23 +186,15 @@ FN void fetch_quad(uint32_t v[FUSED_LANES], shared_at kept, shared_at ones, int 
         for (int k = 0; k < FUSED_LANES; k++) v[k] = w.w[k];
     } else {
         struct words2 w = words2_at(slot + q / 2 * UNIT + q % 2 * 8);
-        unpack_pair(v, w.w[0], from & ~FUSED_SLOT);
-        unpack_pair(v + 2, w.w[1], from & ~FUSED_SLOT);
+        bool is_bf16 = (from & ~FUSED_SLOT) == FUSED_KEPT_BF16;
+        unpack_pair(v, w.w[0], is_bf16);
+        unpack_pair(v + 2, w.w[1], is_bf16);
     }
 }
 
 /* ---- operands */
 
-/* Where a quad begins in an operand with strides. */
-FN int64_t place_in(const struct fused_args *a, const struct fused_operand *o, int64_t i)
-{
-    int64_t at = 0;
-    ROLLED
-    for (int d = a->ndim; d-- > 0;) at += (d ? place_along(&i, a->shape[d], a->n) : i) * o->stride[d];
-    return at;
-}
-
-/* The same of all quads of a thread whose first element is `mine`. */
+/* Where the quads of a thread whose first element is `mine` begin. */
 FN void places_in_rows(int64_t at[QUADS], const struct fused_args *a, const struct fused_operand *o, int64_t mine)
 {
     uint32_t i[QUADS], here[QUADS];
@@ -206,24 +222,7 @@ FN void places_in_rows(int64_t at[QUADS], const struct fused_args *a, const stru
     for (int q = 0; q < QUADS; q++) at[q] = (int32_t)(here[q] + i[q] * (uint32_t)o->stride[0]);
 }
 
-FN uint32_t raw_at(const void *x, int size, int64_t i)
-{
-    return size == 4 ? ((const uint32_t *)x)[i] : size == 2 ? ((const uint16_t *)x)[i] : ((const uint8_t *)x)[i];
-}
-
-/* Bits as a value. */
-FN uint32_t widened(uint32_t v, int type)
-{
-    switch (type) {
-    case DT_float16: return bits_f32(f32_from_f16((uint16_t)v));
-    case DT_bfloat16: return v << 16;
-    case DT_int8: return (uint32_t)(int32_t)(int8_t)v;
-    case DT_int16: return (uint32_t)(int32_t)(int16_t)v;
-    }
-    return v;
-}
-
-/* The same of integers and bools. */
+/* Bits of integers and bools as values. */
 FN void widen(uint32_t v[HELD], int type)
 {
     if (type == DT_int8) {
@@ -444,94 +443,6 @@ FN void finish_words(uint32_t v[HELD], const struct fused_args *a, struct fused_
 
 /* ---- operations */
 
-#define OF_F(x) f32_bits(x)
-#define OF_I(x) ((int32_t)(x))
-#define OF_U(x) (x)
-#define OF_B(x) ((uint8_t)(x))
-#ifdef __cplusplus
-FN uint32_t as_bits(float x) { return bits_f32(x); }
-FN uint32_t as_bits(int32_t x) { return (uint32_t)x; }
-FN uint32_t as_bits(uint32_t x) { return x; }
-FN uint32_t as_bits(uint8_t x) { return x; }
-#else
-FN uint32_t whole_bits(uint32_t x) { return x; }
-#define as_bits(x) _Generic((x), float : bits_f32, default : whole_bits)(x)
-#endif
-
-/* How many elements' formulas are in the kernel side by side, through which the others go in turn: all of short ones,
- * some of those that neural networks are made of, few of others, which may be functions apart (formulas.h). */
-#define SHORT ~, 16, FN
-#define LONGER ~, 8, FN
-#define SIZE_abs SHORT
-#define SIZE_negative SHORT
-#define SIZE_square SHORT
-#define SIZE_floor SHORT
-#define SIZE_add SHORT
-#define SIZE_subtract SHORT
-#define SIZE_multiply SHORT
-#define SIZE_maximum SHORT
-#define SIZE_minimum SHORT
-#define SIZE_equal SHORT
-#define SIZE_not_equal SHORT
-#define SIZE_less SHORT
-#define SIZE_less_equal SHORT
-#define SIZE_greater SHORT
-#define SIZE_greater_equal SHORT
-#define SIZE_logical_not SHORT
-#define SIZE_logical_and SHORT
-#define SIZE_logical_or SHORT
-#define SIZE_divide LONGER
-#define SIZE_sqrt LONGER
-#define SIZE_rsqrt LONGER
-#define SIZE_exp LONGER
-#define SIZE_log LONGER
-#define SIZE_log1p LONGER
-#define SIZE_tanh LONGER
-#define SIZE_erf LONGER
-#define SIZE_sigmoid LONGER
-#define SIZE_sigmoid_slope LONGER
-#define SIZE_silu LONGER
-#define SIZE_silu_slope LONGER
-#define SECOND_(x, second, ...) second
-#define THIRD_(x, y, third, ...) third
-#define SECOND(...) SECOND_(__VA_ARGS__)
-#define THIRD(...) THIRD_(__VA_ARGS__)
-#define SIDE_BY_SIDE(name) SECOND(SIZE_##name, 4, )
-#define DECLARED(name, set) THIRD(SIZE_##name, 4, FN_##set, )
-
-#define ONE(name, set, suffix, class) \
-    DECLARED(name, set) uint32_t one_##name##_##suffix(uint32_t x) { return as_bits(name##_##suffix(OF_##class(x))); }
-#define TWO(name, set, suffix, class)                                          \
-    DECLARED(name, set) uint32_t two_##name##_##suffix(uint32_t x, uint32_t y) \
-    {                                                                          \
-        return as_bits(name##_##suffix(OF_##class(x), OF_##class(y)));         \
-    }
-
-#define KIND f
-#define UNARY(name, label, set, ...) ROW(set, ONE(name, set, f32, F))
-#define BINARY(name, label, set, ...) ROW(set, TWO(name, set, f32, F))
-#include "ops/ops.def"
-#undef KIND
-#define KIND i
-#define UNARY(name, label, set, ...) ROW(set, ONE(name, set, i32, I) ONE(name, set, u32, U))
-#define BINARY(name, label, set, ...) ROW(set, TWO(name, set, i32, I) TWO(name, set, u32, U))
-#include "ops/ops.def"
-#undef KIND
-#define KIND b
-#define UNARY(name, label, set, ...) ROW(set, ONE(name, set, b8, B))
-#define BINARY(name, label, set, ...) ROW(set, TWO(name, set, b8, B))
-#include "ops/ops.def"
-#undef KIND
-
-#define X(name) \
-    FN uint32_t one_##name##_half(uint32_t x) { return bits_f32(name##_half(f32_bits(x))); }
-FUSED_OF_HALF(X)
-#undef X
-#define X(name) \
-    FN uint32_t two_##name##_half(uint32_t x, uint32_t y) { return bits_f32(name##_half(f32_bits(x), f32_bits(y))); }
-FUSED_OF_HALVES(X)
-#undef X
-
 /* Every element of u becomes `value`, of element k of u and of others: `side` at a time, while those behind move up,
  * since registers have no numbers. */
 #define EACH(side, value, move_up)                                                   \
@@ -677,15 +588,9 @@ BOUNDED_KERNEL(FUSED_KERNEL, struct fused_args, FUSED_THREADS, 7)
 #define X(name) CASE_ONE(name, half, H)
                 FUSED_OF_HALF(X)
 #undef X
-                CASE_MOVE(I_OF_F, (uint32_t)i32_from_f32(f32_bits(u[k])))
-                CASE_MOVE(U_OF_F, u32_from_f32(f32_bits(u[k])))
-                CASE_MOVE(B_OF_F, (uint32_t)(f32_bits(u[k]) != 0))
-                CASE_MOVE(B_OF_I, (uint32_t)(u[k] != 0))
-                CASE_MOVE(F_OF_I, bits_f32((float)(int32_t)u[k]))
-                CASE_MOVE(F_OF_U, bits_f32((float)u[k]))
-                CASE_MOVE(F_OF_B, bits_f32((float)(u[k] != 0)))
-                CASE_MOVE(ODD_OF_I, bits_f32(f32_odd_from_f64((double)(int32_t)u[k])))
-                CASE_MOVE(ODD_OF_U, bits_f32(f32_odd_from_f64((double)u[k])))
+#define X(name) CASE_MOVE(name, one_##name(u[k]))
+                FUSED_CASTS(X)
+#undef X
             case FUSED_READ: read(kept + (s.to & FUSED_SLOT) * SLOT, &a, &a.x[s.x[1]], mine, full, s.x[2]); break;
             }
         else

@@ -55,6 +55,19 @@ enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
     X(logaddexp)           \
     X(power)
 
+/* Conversions that are more than a copy; ODD: to be rounded to a half type as if it were not between
+ * (shared/scalar_cast.h). */
+#define FUSED_CASTS(X) \
+    X(I_OF_F)          \
+    X(U_OF_F)          \
+    X(B_OF_F)          \
+    X(B_OF_I)          \
+    X(F_OF_I)          \
+    X(F_OF_U)          \
+    X(F_OF_B)          \
+    X(ODD_OF_I)        \
+    X(ODD_OF_U)
+
 /* What steps do, numbered nearly without gaps so that a kernel finds each quickly: first what has one operand beside
  * single values, then what has more; rows of ops.def by the class of their operands. */
 enum fused_op {
@@ -81,16 +94,10 @@ enum fused_op {
     FUSED_OF_HALF(X)
 #undef X
         FUSED_COPY,
-    FUSED_I_OF_F,
-    FUSED_U_OF_F,
-    FUSED_B_OF_F,
-    FUSED_B_OF_I,
-    FUSED_F_OF_I,
-    FUSED_F_OF_U,
-    FUSED_F_OF_B,
-    FUSED_ODD_OF_I, /* to be rounded to a half type as if it were not between (shared/scalar_cast.h) */
-    FUSED_ODD_OF_U,
-    FUSED_READ, /* an operand is on its way to a slot */
+#define X(name) FUSED_##name,
+    FUSED_CASTS(X)
+#undef X
+        FUSED_READ, /* an operand is on its way to a slot */
     FUSED_BEFORE_BINARY,
 #define KIND f
 #define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
@@ -146,8 +153,9 @@ enum {
     FUSED_AWAIT = 16,   /* before, beside FUSED_OPERAND: operands on their way, and single values */
 };
 
-/* Rows are contiguous, or all that is along the last dimension is, and lanes are aligned to their size. */
-enum fused_lies { FUSED_ONE, FUSED_ROW, FUSED_ROWS, FUSED_STRIDED };
+/* Rows are contiguous, or all that is along the last dimension is, and lanes are aligned to their size; SAME: lanes are
+ * one element, which programs that are compiled alone know. */
+enum fused_lies { FUSED_ONE, FUSED_ROW, FUSED_ROWS, FUSED_STRIDED, FUSED_SAME };
 
 /* How rows are copied: words, or halves where 4 or 8 of them are neighbours; not at all what has another size. */
 enum fused_copies { FUSED_UNCOPIED, FUSED_WORDS, FUSED_FOURS, FUSED_EIGHTS };
