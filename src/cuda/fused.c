@@ -457,5 +457,6 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
         }
     size_t slot = (size_t)FUSED_THREADS * (k.few ? FUSED_FEW_SLOT_BYTES : FUSED_SLOT_BYTES);
     size_t shared = own ? 0 : FUSED_BEFORE + (size_t)k.units / 2 * slot;
-    return failed || gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS, shared, (void *[]){ &a });
+    return failed ||
+           gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS, shared, (void *[]){ &a });
 }

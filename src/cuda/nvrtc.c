@@ -101,16 +101,18 @@ struct request {
     const char *op, *name, *text, *options[OPTIONS];
     int n;
     bool ptx;
-    int from;         /* of the small headers, the first that stands for one of CUDA's or C's */
-    bool of_formulas; /* the headers are those of the library's own kernels */
+    int from;                     /* of the small headers, the first that stands for one of CUDA's or C's */
+    bool of_formulas;             /* the headers are those of the library's own kernels */
+    void (*before)(struct gpu *); /* NULL, or called before it is compiled */
+    struct gpu *gpu;
 };
 
 /* The names and texts of gpu_headers, and all bytes of them, to be freed; NULL after mx_fail. */
 static char *unpack_headers(const char **names, const char **texts)
 {
     char *all = mx_malloc(gpu_headers.size), *at = all;
-    if (all && !unpack(UNPACK_TEXT, (unsigned char *)all, gpu_headers.size, gpu_headers.packed,
-                       gpu_headers.packed_size)) {
+    if (all &&
+        !unpack(UNPACK_TEXT, (unsigned char *)all, gpu_headers.size, gpu_headers.packed, gpu_headers.packed_size)) {
         mx_fail_as(MX_RUNTIME, "[cuda] the headers of kernels in this library are damaged");
         free(all);
         return NULL;
@@ -214,7 +216,9 @@ static char *image_of(const struct request *q, size_t *size, char kept[], size_t
     *found = image;
     if (image)
         image[*size] = 0; /* the key was behind it */
-    else if ((image = compile_program(q, size)))
+    if (!image && q->before)
+        q->before(q->gpu);
+    if (!image && (image = compile_program(q, size)))
         keeps = keeps && kept_write(cache, kept, key, image, *size);
     if (!keeps)
         *kept = 0;
@@ -251,28 +255,36 @@ char *custom_image(const struct gpu *g, const char *op, const char *name, const 
 
 bool specialized_compiler(void) { return cuda_find(&library); }
 
-/* One of the library's own, of headers or without. */
-static char *own_image(const struct gpu *g, const char *text, bool of_formulas, size_t *size)
+static bool own_request(struct request *q, const struct gpu *g, char *target, size_t size)
 {
-    static const char op[] = "cuda", name[] = "specialized";
-    char target[32], kept[PATH_MAX + 64];
-    struct request q = { .op = op, .name = name, .text = text, .of_formulas = of_formulas };
-    bool found;
-    if (!has_nvrtc(op, name) || !find_target(g, op, name, target, sizeof target, &q.ptx))
-        return NULL;
-    q.options[q.n++] = target;
-    q.options[q.n++] = "-std=c++17";
-    q.options[q.n++] = "-default-device";
-    q.options[q.n++] = "--device-int128";
-    q.options[q.n++] = "-fmad=false"; /* as tools/cuda_kernels.py: one rounding, unless it is written so */
-    return of_formulas ? image_of(&q, size, kept, sizeof kept, &found) : compile_program(&q, size);
+    if (!has_nvrtc(q->op, q->name) || !find_target(g, q->op, q->name, target, size, &q->ptx))
+        return false;
+    q->options[q->n++] = target;
+    q->options[q->n++] = "-std=c++17";
+    q->options[q->n++] = "-default-device";
+    q->options[q->n++] = "--device-int128";
+    q->options[q->n++] = "-fmad=false"; /* as tools/cuda_kernels.py: one rounding, unless it is written so */
+    return true;
 }
 
-char *specialized_image(const struct gpu *g, const char *text, size_t *size) { return own_image(g, text, true, size); }
+char *specialized_image(struct gpu *g, const char *text, void (*before)(struct gpu *), size_t *size)
+{
+    char target[32], kept[PATH_MAX + 64];
+    struct request q = { .op = "cuda", .name = "specialized", .text = text, .of_formulas = true };
+    bool found;
+    if (!own_request(&q, g, target, sizeof target))
+        return NULL;
+    q.before = before;
+    q.gpu = g;
+    return image_of(&q, size, kept, sizeof kept, &found);
+}
 
 void specialized_warm_up(const struct gpu *g)
 {
+    char target[32];
+    struct request q = { .op = "cuda", .name = "first", .text = "__global__ void f(float *x) { *x = sqrtf(*x); }" };
     size_t size;
-    free(own_image(g, "__global__ void f(float *x) { *x = sqrtf(*x); }", false, &size));
+    if (own_request(&q, g, target, sizeof target))
+        free(compile_program(&q, &size));
     mx_error_clear();
 }

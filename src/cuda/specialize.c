@@ -111,42 +111,6 @@ static bool is_due(uint64_t hash)
 
 /* ---- compiling */
 
-static void compile_one(struct program *p)
-{
-    size_t size;
-    void *module = NULL, *kernel = NULL;
-    char *text = specialized_text(&p->is, &p->each);
-    char *image = text && gpu_use(p->gpu->number) ? specialized_image(p->gpu, text, &size) : NULL;
-    int e = image ? cu.module_load(&module, image) : 0;
-    if (image && !e)
-        e = cu.module_function(&kernel, module, "cu_specialized");
-    if (e)
-        cuda_fail("cuda", e);
-    if (kernel) {
-        atomic_store_explicit(&p->kernel, kernel, memory_order_release);
-        atomic_fetch_add(&ready, 1);
-    } else {
-        cuda_tried(CUDA_nvrtc, "an element-wise program", p->gpu->number,
-                   mx_failed() ? mx_error_message() : "no memory");
-        mx_error_clear();
-    }
-    free(image);
-    free(text);
-    atomic_fetch_sub(&waiting, 1);
-}
-
-/* The next one; NULL: the thread may go. */
-static struct program *next_program(void)
-{
-    lock_take(&queueing);
-    struct program *p = atomic_load(&off) || atomic_load(&ended) ? NULL : first;
-    if (p && !(first = p->next))
-        last = &first;
-    works = p;
-    lock_give(&queueing);
-    return p;
-}
-
 static void end_compiling(void)
 {
     if (!atomic_exchange(&ended, true))
@@ -178,10 +142,53 @@ static void begin_compiling(struct gpu *g)
     (void)atexit(end_compiling);
 }
 
+/* A program that cannot be compiled stays the interpreter's; the first is told of. */
+static void give_up(const struct program *p)
+{
+    static atomic_bool told;
+    if (!atomic_exchange(&told, true))
+        cuda_tried(CUDA_nvrtc, "an element-wise program", p->gpu->number,
+                   mx_failed() ? mx_error_message() : "no memory");
+    mx_error_clear();
+}
+
+static void compile_one(struct program *p)
+{
+    size_t size;
+    void *module = NULL, *kernel = NULL;
+    char *text = specialized_text(&p->is, &p->each);
+    char *image = text && gpu_use(p->gpu->number) ? specialized_image(p->gpu, text, begin_compiling, &size) : NULL;
+    int e = image ? cu.module_load(&module, image) : 0;
+    if (image && !e)
+        e = cu.module_function(&kernel, module, "cu_specialized");
+    if (e)
+        cuda_fail("cuda", e);
+    if (kernel) {
+        atomic_store_explicit(&p->kernel, kernel, memory_order_release);
+        atomic_fetch_add(&ready, 1);
+    } else {
+        give_up(p);
+    }
+    free(image);
+    free(text);
+    atomic_fetch_sub(&waiting, 1);
+}
+
+/* The next one; NULL: the thread may go. */
+static struct program *next_program(void)
+{
+    lock_take(&queueing);
+    struct program *p = atomic_load(&off) || atomic_load(&ended) ? NULL : first;
+    if (p && !(first = p->next))
+        last = &first;
+    works = p;
+    lock_give(&queueing);
+    return p;
+}
+
 static void compile_next(struct program *p)
 {
     if (specialized_compiler()) {
-        begin_compiling(p->gpu);
         compile_one(p);
     } else {
         atomic_store(&off, true);
@@ -244,8 +251,7 @@ void *gpu_specialized(struct gpu *g, const struct fused_args *a, bool few, int64
     make_key(&is, g, a, few);
     uint64_t hash = hash_of(&is);
     struct program *p = find(&is, hash, &place);
-    if (!p && atomic_load_explicit(&programs, memory_order_relaxed) < MOST &&
-        (how == SPECIALIZE_NOW || is_due(hash)))
+    if (!p && atomic_load_explicit(&programs, memory_order_relaxed) < MOST && (how == SPECIALIZE_NOW || is_due(hash)))
         p = add_program(&is, hash, g, how == SPECIALIZE_NOW);
     void *kernel = p ? atomic_load_explicit(&p->kernel, memory_order_acquire) : NULL;
     if (kernel)

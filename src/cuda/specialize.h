@@ -26,8 +26,9 @@ char *specialized_text(const struct specialized *p, int64_t *each);
 
 /* Is NVRTC found? */
 bool specialized_compiler(void);
-/* Compiled for this device, or found where it was compiled before; NULL after mx_fail.  Free it. */
-char *specialized_image(const struct gpu *g, const char *text, size_t *size);
+/* Found where it was compiled before, or compiled for this device after a call of `before`; NULL after mx_fail.  Free
+ * it. */
+char *specialized_image(struct gpu *g, const char *text, void (*before)(struct gpu *), size_t *size);
 /* Has the compiler do once what it does when it is first used. */
 void specialized_warm_up(const struct gpu *g);
 

@@ -11,8 +11,8 @@ static const char *const function_of[FUSED_OPS] = {
 #define X(name) [FUSED_##name##_ONE] = #name "_f32",
     FUSED_WITH_ONE(X)
 #undef X
-#define X(name)                                                                               \
-    [FUSED_##name##_BF16] = #name "_pair_bf16", [FUSED_##name##_F16] = #name "_pair_f16",     \
+#define X(name)                                                                           \
+    [FUSED_##name##_BF16] = #name "_pair_bf16", [FUSED_##name##_F16] = #name "_pair_f16", \
     [FUSED_##name##_BF16_ONE] = #name "_pair_bf16", [FUSED_##name##_F16_ONE] = #name "_pair_f16",
         FUSED_ON_PAIRS(X)
 #undef X
@@ -61,11 +61,9 @@ static const char *const type_names[DT_COUNT] = {
     MX_DTYPES(X)
 #undef X
 };
-static const char *const lies_names[] = { [FUSED_ONE] = "ONE",
-                                          [FUSED_ROW] = "ROW",
-                                          [FUSED_ROWS] = "ROWS",
-                                          [FUSED_STRIDED] = "STRIDED",
-                                          [FUSED_SAME] = "SAME" };
+static const char *const lies_names[] = {
+    [FUSED_ONE] = "ONE", [FUSED_ROW] = "ROW", [FUSED_ROWS] = "ROWS", [FUSED_STRIDED] = "STRIDED", [FUSED_SAME] = "SAME"
+};
 
 /* How many times its lanes a thread has: as many loads are under way at once, which hides how long they take, in as many
  * registers, and as many copies of the formulas are in the kernel. */

@@ -55,19 +55,18 @@ static const char prelude[] =
     "#define blockDim (*emulated_places[2])\n#define gridDim (*emulated_places[3])\n"
     "#define __syncthreads() emulated_barrier(__FILE__, __LINE__)\n";
 
-static const char emulator[] =
-    "#include <stddef.h>\n#include <stdint.h>\n"
-    "struct emulated_place { unsigned x, y, z; };\n"
-    "struct emulated_place *emulated_places[4];\n"
-    "void (*emulated_barrier)(const char *, int);\n"
-    "void emulated_shuffle_xor(void *, size_t, unsigned, const char *, int);\n"
-    "void emulated_gather(const void *, size_t, void *, const char *, int);\n"
-    "#define threadIdx (*emulated_places[0])\n#define blockIdx (*emulated_places[1])\n"
-    "#define blockDim (*emulated_places[2])\n#define gridDim (*emulated_places[3])\n"
-    "#define EMULATED_KERNEL(name, type) EMULATED_KERNEL_(name, type)\n"
-    "#define EMULATED_KERNEL_(name, type) static void name(const type a); \\\n"
-    "    void launched_##name(void **args) { name(*(const type *)args[0]); } \\\n"
-    "    static void name(const type a)\n";
+static const char emulator[] = "#include <stddef.h>\n#include <stdint.h>\n"
+                               "struct emulated_place { unsigned x, y, z; };\n"
+                               "struct emulated_place *emulated_places[4];\n"
+                               "void (*emulated_barrier)(const char *, int);\n"
+                               "void emulated_shuffle_xor(void *, size_t, unsigned, const char *, int);\n"
+                               "void emulated_gather(const void *, size_t, void *, const char *, int);\n"
+                               "#define threadIdx (*emulated_places[0])\n#define blockIdx (*emulated_places[1])\n"
+                               "#define blockDim (*emulated_places[2])\n#define gridDim (*emulated_places[3])\n"
+                               "#define EMULATED_KERNEL(name, type) EMULATED_KERNEL_(name, type)\n"
+                               "#define EMULATED_KERNEL_(name, type) static void name(const type a); \\\n"
+                               "    void launched_##name(void **args) { name(*(const type *)args[0]); } \\\n"
+                               "    static void name(const type a)\n";
 
 int create(void **program, const char *text, const char *name, int n, const char *const *headers,
            const char *const *names)
@@ -213,7 +212,8 @@ int compile(void *program, int n, const char *const *options)
         return 1;
     __atomic_fetch_add(&emulated_compiled, 1, __ATOMIC_RELAXED);
     const char *compiler = (p->n ? write_own : write_given)(p, folder);
-    snprintf(command, sizeof command, "cd %s && %s -shared kernel.c -o kernel.so -lm >kernel.log 2>&1", folder, compiler);
+    snprintf(command, sizeof command, "cd %s && %s -shared kernel.c -o kernel.so -lm >kernel.log 2>&1", folder,
+             compiler);
     int failed = system(command) != 0;
     snprintf(path, sizeof path, "%s/kernel.log", folder);
     p->log = contents(path, &p->log_size);
@@ -227,7 +227,7 @@ int log_size(void *program, size_t *bytes) { return *bytes = ((struct program *)
 int log(void *program, char *to)
 {
     const struct program *p = program;
-    return memcpy(to, p->log, p->log_size + 1), 0;
+    return memcpy(to, p->log ? p->log : "", p->log_size + 1), 0;
 }
 int code_size(void *program, size_t *bytes) { return *bytes = ((struct program *)program)->code_size, 0; }
 int code(void *program, char *to)

@@ -42,9 +42,7 @@ FN void get16(uint32_t w[4], const void *from)
 }
 FN void get8(uint32_t w[2], const void *from)
 {
-    asm volatile("ld.global.v2.b32 {%0, %1}, [%2];"
-                 : "=r"(w[0]), "=r"(w[1])
-                 : "l"(__cvta_generic_to_global(from)));
+    asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(__cvta_generic_to_global(from)));
 }
 #else
 FN void get16(uint32_t w[4], const void *from) { *(struct words4 *)w = *(const struct words4 *)from; }
@@ -195,41 +193,48 @@ FN void write_value(const struct fused_args *a, int y, int type, int64_t i, stru
 
 /* ---- the text */
 
-#define PROGRAM                                                                                         \
-    BOUNDED_KERNEL(cu_specialized, struct fused_args, FUSED_THREADS, BLOCKS)                            \
-    {                                                                                                   \
-        const int64_t begin = (int64_t)blockIdx.x * (FUSED_THREADS * LANES * UNITS);                    \
-        const int64_t mine = begin + (int)threadIdx.x * LANES;                                          \
+#define PROGRAM                                                                      \
+    BOUNDED_KERNEL(cu_specialized, struct fused_args, FUSED_THREADS, BLOCKS)         \
+    {                                                                                \
+        const int64_t begin = (int64_t)blockIdx.x * (FUSED_THREADS * LANES * UNITS); \
+        const int64_t mine = begin + (int)threadIdx.x * LANES;                       \
         const bool full = begin + FUSED_THREADS * LANES * UNITS <= a.n;
 #define UNIT_AT(u) (mine + (u) * (FUSED_THREADS * LANES))
 #define SINGLE(x, type) const struct value o##x = one_value(&a, x, DT_##type);
 #define OPERAND(x) struct raw r##x[UNITS];
 #define IF_ALL if (full) {
-#define IF_SOME } else {
+#define IF_SOME \
+    }           \
+    else        \
+    {
 #define END_IF }
 #define READ(x, type, lies) \
     UNROLLED for (int u = 0; u < UNITS; u++) r##x[u] = raw_of(&a, x, DT_##type, FUSED_##lies, UNIT_AT(u), true);
 #define READ_SOME(x, type, lies) \
     UNROLLED for (int u = 0; u < UNITS; u++) r##x[u] = raw_of(&a, x, DT_##type, FUSED_##lies, UNIT_AT(u), false);
-#define EACH_UNIT UNROLLED for (int u = 0; u < UNITS; u++) {
+#define EACH_UNIT                            \
+    UNROLLED for (int u = 0; u < UNITS; u++) \
+    {
 #define TAKE(n, type) const struct value x##n = value_of(r##n[u], DT_##type);
-#define ONE(y, f, a, type)                       \
+#define ONE(y, f, a, type)                 \
+    struct value y;                        \
+    EVERY(LANES) y.w[k] = one_##f(a.w[k]); \
+    y = rounded(y, DT_##type);
+#define TWO(y, f, a, b, type)                      \
+    struct value y;                                \
+    EVERY(LANES) y.w[k] = two_##f(a.w[k], b.w[k]); \
+    y = rounded(y, DT_##type);
+#define PAIRS(y, f, a, b, type)                  \
     struct value y;                              \
-    EVERY(LANES) y.w[k] = one_##f(a.w[k]);       \
-    y = rounded(y, DT_##type);
-#define TWO(y, f, a, b, type)                            \
-    struct value y;                                      \
-    EVERY(LANES) y.w[k] = two_##f(a.w[k], b.w[k]);       \
-    y = rounded(y, DT_##type);
-#define PAIRS(y, f, a, b, type)                          \
-    struct value y;                                      \
-    EVERY(LANES / 2) y.p[k] = f(a.p[k], b.p[k]);         \
+    EVERY(LANES / 2) y.p[k] = f(a.p[k], b.p[k]); \
     y = value_of_pairs(y.p, DT_##type);
-#define CHOOSE(y, a, b, c, type)                              \
-    struct value y;                                           \
-    EVERY(LANES) y.w[k] = a.w[k] ? b.w[k] : c.w[k];           \
+#define CHOOSE(y, a, b, c, type)                    \
+    struct value y;                                 \
+    EVERY(LANES) y.w[k] = a.w[k] ? b.w[k] : c.w[k]; \
     y = rounded(y, DT_##type);
 #define WRITE(y, v, type) write_value(&a, y, DT_##type, UNIT_AT(u), v, full);
-#define END } }
+#define END \
+    }       \
+    }
 
 #endif
