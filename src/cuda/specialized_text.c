@@ -106,6 +106,8 @@ static void put_step(FILE *f, struct names *n, const struct fused_step *s, int i
         fprintf(f, "CHOOSE(v%d, %s, %s, %s, %s)\n", i, x, y, name_of(n, s->x[2], one[2]), type);
     else if (s->needs & FUSED_PAIRS)
         fprintf(f, "PAIRS(v%d, %s, %s, %s, %s)\n", i, function, x, y, type);
+    else if (s->op == FUSED_divide_ONE)
+        fprintf(f, "DIVIDE(v%d, %s, %d, %s)\n", i, x, s->x[2] - FUSED_ONES, type);
     else if (with_one || s->op >= FUSED_BINARY)
         fprintf(f, "TWO(v%d, %s, %s, %s, %s)\n", i, function, x, y, type);
     else
@@ -125,6 +127,18 @@ static void put_reads(FILE *f, const struct specialized *p, const char *word)
             fprintf(f, "%s(%d, %s, %s)\n", word, i, type_names[p->type[i]], lies_names[p->lies[i]]);
 }
 
+static void put_divisors(FILE *f, const struct specialized *p)
+{
+    uint32_t put = 0;
+    for (int i = 0; i < p->steps; i++) {
+        int x = p->step[i].x[2] - FUSED_ONES;
+        if (p->step[i].op == FUSED_divide_ONE && !(put >> x & 1)) {
+            fprintf(f, "DIVISOR(%d)\n", x);
+            put |= 1u << x;
+        }
+    }
+}
+
 char *specialized_text(const struct specialized *p, int64_t *each)
 {
     enum { MANY_WORDS = 16, MANY_STEPS = 24 };
@@ -142,6 +156,7 @@ char *specialized_text(const struct specialized *p, int64_t *each)
     fprintf(f, "#include \"cuda/kernels/specialized.h\"\nPROGRAM\n");
     for (int i = 0; i < p->operands; i++)
         fprintf(f, p->lies[i] == FUSED_ONE ? "SINGLE(%d, %s)\n" : "OPERAND(%d)\n", i, type_names[p->type[i]]);
+    put_divisors(f, p);
     fprintf(f, "IF_ALL\n");
     put_reads(f, p, "READ");
     fprintf(f, "IF_SOME\n");

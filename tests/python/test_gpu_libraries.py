@@ -76,7 +76,7 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
         "cudnn": "convolutions",
         "cufft": "Fourier transforms of rows",
         "cusolver": "singular values and eigenvalues of large matrices",
-        "nvrtc": "kernels given as text",
+        "nvrtc": "kernels given as text, and of element-wise programs that run often",
     }
     assert not said
     told = run("import json, mlx.__main__ as m; print(json.dumps([*m.info()]))", MLX_CUDA_LIBRARIES=str(FOLDER))[0]

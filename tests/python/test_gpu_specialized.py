@@ -69,7 +69,7 @@ def bound(x):
 def operand(dtype, n):
     raw = mx.array(r.standard_normal(n).astype(np.float32) * 5, dtype=mx.float32)
     with mx.stream(mx.cpu):
-        x = (raw > 0) if dtype == mx.bool_ else mx.abs(raw * 9).astype(dtype) if dtype in UNSIGNED else raw.astype(dtype)
+        x = raw > 0 if dtype == mx.bool_ else (mx.abs(raw * 9) if dtype in UNSIGNED else raw).astype(dtype)
         if dtype in FLOATS:
             special = mx.array([0.0, -0.0, 1, -1, float("inf"), float("-inf"), float("nan"), 1e-40, 6e-8, 3e38])
             x = mx.concatenate([special.astype(dtype), x])[:n]
@@ -117,6 +117,9 @@ for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint32, mx.bool_
     in_groups(f"{dtype} of two", base, [lambda b, f=f: f(b, y) for f in two])
     if dtype in FLOATS:
         in_groups(f"{dtype} and one value", base, [lambda b, f=f: f(b, z) for f in ANY[:11] + PAIRED[:1]])
+        for i in (1, 3, 5, 8, 9):  # a power of two, infinity, NaN, numbers near the ends: what is divided by
+            d = bound(y[i:i + 1]) if i != 8 else bound(mx.abs(y[i:i + 1]))
+            in_groups(f"{dtype} over {i}", base, [lambda b: b / d])
         in_groups(f"{dtype} and one before", base, [lambda b, f=f: f(z, b) for f in ANY[:11] + PAIRED[:1]])
 print(json.dumps([results, programs, counts()]))
 """
@@ -224,7 +227,10 @@ print(json.dumps(y))
     want = run("print(json.dumps(bits(gelu(x) + 1)))", tmp_path)[0]
     got, said = run(code, tmp_path, PRETEND_NVRTC="refuses", MLX_LOG="libraries")
     assert got == want
-    assert len(re.findall(r"mlx: nvrtc is not used for an element-wise program on GPU 0, where it gave \[cuda\]", said)) == 1
+    assert (
+        len(re.findall(r"mlx: nvrtc is not used for an element-wise program on GPU 0, where it gave \[cuda\]", said))
+        == 1
+    )
     assert run(code, tmp_path, PRETEND_NVRTC="refuses")[1] == ""
 
 

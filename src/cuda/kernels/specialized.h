@@ -191,6 +191,56 @@ FN void write_value(const struct fused_args *a, int y, int type, int64_t i, stru
     }
 }
 
+/* ---- quotients by one value */
+
+/* b, and its inverse, rounded right; is each quotient their product, as by powers of two, or b far from the ends of what
+ * there is? */
+struct divisor {
+    float b, inverse;
+    bool is_power, is_near;
+};
+
+FN bool is_near_one(uint32_t bits) /* within 2^60 */
+{
+    float x = m_fabs_f32(f32_bits(bits));
+    return x > 0x1p-60f && x < 0x1p60f;
+}
+
+FN struct divisor divisor_of(struct value o)
+{
+    struct divisor d;
+    d.b = f32_bits(o.w[0]);
+    d.inverse = 1 / d.b;
+    d.is_near = is_near_one(o.w[0]);
+    d.is_power = d.is_near && !(o.w[0] & 0x7fffff);
+    return d;
+}
+
+/* The same bits as a division: a quotient that is within an ulp of the right one becomes that by what remains times the
+ * inverse (P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, 1990), the first by
+ * the same step.  Where products could leave the normal numbers it is a division. */
+FN struct value divided(struct value a, struct divisor d)
+{
+    struct value v;
+    bool near = d.is_near;
+    if (d.is_power) {
+        EVERY(LANES) v.w[k] = bits_f32(f32_bits(a.w[k]) * d.inverse);
+        return v;
+    }
+    EVERY(LANES) near &= is_near_one(a.w[k]);
+    if (near)
+        EVERY(LANES)
+        {
+            float x = f32_bits(a.w[k]), q = x * d.inverse;
+            q = __builtin_fmaf(__builtin_fmaf(-d.b, q, x), d.inverse, q);
+            q = __builtin_fmaf(__builtin_fmaf(-d.b, q, x), d.inverse, q);
+            v.w[k] = bits_f32(q);
+        }
+    else
+        EVERY(LANES) v.w[k] = bits_f32(f32_bits(a.w[k]) / d.b);
+    return v;
+}
+
 /* ---- the text */
 
 #define PROGRAM                                                                      \
@@ -224,6 +274,8 @@ FN void write_value(const struct fused_args *a, int y, int type, int64_t i, stru
     struct value y;                                \
     EVERY(LANES) y.w[k] = two_##f(a.w[k], b.w[k]); \
     y = rounded(y, DT_##type);
+#define DIVISOR(x) const struct divisor d##x = divisor_of(o##x);
+#define DIVIDE(y, a, x, type) const struct value y = rounded(divided(a, d##x), DT_##type);
 #define PAIRS(y, f, a, b, type)                  \
     struct value y;                              \
     EVERY(LANES / 2) y.p[k] = f(a.p[k], b.p[k]); \
