@@ -15,8 +15,8 @@ struct specialized {
     struct fused_step step[FUSED_STEPS];
 };
 
-/* The kernel for what `a` asks of this GPU, and how many elements its blocks of FUSED_THREADS take; NULL: there is none,
- * or not yet. */
+/* The kernel for what `a` asks of this GPU, and how many elements its blocks of FUSED_THREADS take; NULL: there is
+ * none, or not yet. */
 void *gpu_specialized(struct gpu *g, const struct fused_args *a, bool few, int64_t *each);
 /* How many there are, and how many are to be compiled. */
 void gpu_count_specialized(size_t *ready, size_t *waiting);

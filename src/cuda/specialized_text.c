@@ -1,6 +1,6 @@
 /* specialized_text.c: an element-wise program as the text of a kernel, of what kernels/specialized.h defines.
  *
- * Slots become names: what a step made is v and its number, operand i is x and its number, or o where it is one value. */
+ * Slots become names: what a step made is v and its number; an operand is x, or o where it is one value. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -65,8 +65,8 @@ static const char *const lies_names[] = {
     [FUSED_ONE] = "ONE", [FUSED_ROW] = "ROW", [FUSED_ROWS] = "ROWS", [FUSED_STRIDED] = "STRIDED", [FUSED_SAME] = "SAME"
 };
 
-/* How many times its lanes a thread has: as many loads are under way at once, which hides how long they take, in as many
- * registers, and as many copies of the formulas are in the kernel. */
+/* How many times its lanes a thread has: as many loads are under way at once, which hides how long they take, in as
+ * many registers, and as many copies of the formulas are in the kernel. */
 static int units_of(const struct specialized *p, int *words)
 {
     enum { MOST_WORDS = 16, MOST_FORMULAS = 32 };

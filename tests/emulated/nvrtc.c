@@ -1,7 +1,7 @@
 /* nvrtc.c: NVIDIA's compiler as src/cuda knows it, for the emulated driver: the text behind the prelude, C where a test
- * keeps to what both languages have, goes to the system's compiler, and the image is a shared object.  The library's own
- * programs are C with its headers as they are, but for that of the emulator (support/emulator.h), in whose place is one
- * for shared objects.  What it is asked for is counted. */
+ * keeps to what both languages have, goes to the system's compiler, and the image is a shared object.  The library's
+ * own programs are C with their headers as they are, but for that of the emulator (support/emulator.h), in whose place
+ * is one for shared objects.  What it is asked for is counted. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdbool.h>

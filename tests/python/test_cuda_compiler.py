@@ -62,3 +62,41 @@ def test_real_compiler_takes_the_text(number, tmp_path):
     images = [p.read_bytes() for p in (tmp_path / "mlx" / "cuda_kernels").iterdir()]
     assert len(images) == len(names)
     assert all(i[:4] == b"\x7fELF" and int.from_bytes(i[18:20], "little") == 190 for i in images)  # EM_CUDA
+
+
+SPECIALIZED = """
+import mlx.core as mx
+import mlx.nn as nn
+x = mx.arange(20_000.0).reshape(100, 200) / 5000 - 2
+y = x[0]
+for t in (mx.float32, mx.bfloat16, mx.float16, mx.int32):
+    a, b = x.astype(t, stream=mx.cpu), y.astype(t, stream=mx.cpu)
+    mx.eval(a, b)
+    mx.eval(mx.maximum(a + b, a) * b, nn.gelu(a) / 3, mx.where(a > b, a.T.reshape(100, 200), b) == b)
+facts = mx.device_info(mx.gpu)
+print(facts["specialized_kernels"], facts["kernels_to_specialize"])
+"""
+
+
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
+@pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
+@pytest.mark.parametrize("number", [12, 13])
+def test_real_compiler_takes_element_wise_programs(number, tmp_path):
+    if not FOUND[number]:
+        pytest.skip(f"no NVRTC of CUDA {number}")
+    env = os.environ | {
+        "LD_LIBRARY_PATH": str(EMULATED),
+        "MLX_CUDA_LIBRARIES": FOUND[number][0],
+        "PRETEND_DRIVER": f"{number}000",
+        "XDG_CACHE_HOME": str(tmp_path),
+        "MLX_DEFAULT_DEVICE": "gpu",
+        "MLX_SPECIALIZE": "now",
+        "MLX_LOG": "libraries",
+    }
+    done = subprocess.run([sys.executable, "-c", SPECIALIZED], cwd=HERE, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0", "0"]  # the emulated driver loads none of them
+    assert "[cuda] " in done.stderr and "refused" not in done.stderr
+    images = [p.read_bytes() for p in (tmp_path / "mlx" / "cuda_kernels").iterdir()]
+    assert len(images) >= 10
+    assert all(i[:4] == b"\x7fELF" and int.from_bytes(i[18:20], "little") == 190 for i in images)  # EM_CUDA

@@ -2,8 +2,8 @@
  * shared by the interpreter (fused.cu) and by programs that are compiled (specialized.h), so that both give the same
  * bits.
  *
- * DECLARED(name, set), unless defined before, is how the function of a formula is declared.  Include cuda/kernels/gpu.h,
- * formulas.h, fused.h and places.h before. */
+ * DECLARED(name, set), unless defined before, is how the function of a formula is declared.  Include
+ * cuda/kernels/gpu.h, formulas.h, fused.h and places.h before. */
 #ifndef MX_CUDA_KERNELS_FUSED_VALUES_H
 #define MX_CUDA_KERNELS_FUSED_VALUES_H
 

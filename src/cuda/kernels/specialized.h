@@ -193,8 +193,8 @@ FN void write_value(const struct fused_args *a, int y, int type, int64_t i, stru
 
 /* ---- quotients by one value */
 
-/* b, and its inverse, rounded right; is each quotient their product, as by powers of two, or b far from the ends of what
- * there is? */
+/* b, and its inverse, rounded right; is each quotient the product with that, as by powers of two, and is b far from the
+ * ends of what there is? */
 struct divisor {
     float b, inverse;
     bool is_power, is_near;
