@@ -71,14 +71,15 @@ static uint64_t hash_of(const struct specialized *p)
 
 static void make_key(struct specialized *p, const struct gpu *g, const struct fused_args *a, bool few)
 {
-    *p = (struct specialized){ .gpu = (uint8_t)g->number,
-                               .few = few,
-                               .steps = (uint8_t)a->steps,
-                               .operands = (uint8_t)a->operands,
-                               .lanes = (uint8_t)a->lanes,
-                               .ndim = (uint8_t)a->ndim,
-                               .whole = (uint8_t)a->whole,
-                               .near = (uint8_t)a->near };
+    memset(p, 0, offsetof(struct specialized, step));
+    p->gpu = (uint8_t)g->number;
+    p->few = few;
+    p->steps = (uint8_t)a->steps;
+    p->operands = (uint8_t)a->operands;
+    p->lanes = (uint8_t)a->lanes;
+    p->ndim = (uint8_t)a->ndim;
+    p->whole = (uint8_t)a->whole;
+    p->near = (uint8_t)a->near;
     for (int i = 0; i < a->operands; i++) {
         const struct fused_operand *o = &a->x[i];
         bool same = o->lies == FUSED_STRIDED && a->whole && !o->stride[a->ndim - 1];
@@ -227,7 +228,8 @@ static struct program *add_program(const struct specialized *is, uint64_t hash, 
     lock_take(&queueing);
     struct program *there = find(is, hash, &place), *p = there;
     if (!p && atomic_load(&programs) < MOST && (p = mx_try_malloc(sizeof *p))) {
-        *p = (struct program){ .hash = hash, .gpu = g, .is = *is };
+        *p = (struct program){ .hash = hash, .gpu = g };
+        memcpy(&p->is, is, size_of_key(is));
         atomic_store_explicit(&table[place], p, memory_order_release);
         atomic_fetch_add(&programs, 1);
         atomic_fetch_add(&waiting, 1);

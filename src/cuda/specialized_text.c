@@ -70,7 +70,8 @@ static const char *const lies_names[] = {
 static int units_of(const struct specialized *p, int *words)
 {
     enum { MOST_WORDS = 16, MOST_FORMULAS = 32 };
-    int units = p->few ? 1 : 4, formulas = 0;
+    bool divides = p->ndim && !p->near; /* for each place, which takes code */
+    int units = p->few || divides ? 1 : 4, formulas = 0;
     *words = 0;
     for (int i = 0; i < p->operands; i++)
         if (p->lies[i] != FUSED_ONE)
