@@ -68,7 +68,7 @@ FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width
     }
 }
 
-#ifdef HALF
+#if defined HALF && HAS_WARP_PRODUCTS
 /* The weight that a score is.  Hidden: the query sees other keys. */
 FN float near_weight(float score, float top, float by, int hidden)
 {
