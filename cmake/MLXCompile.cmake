@@ -1,7 +1,7 @@
 # How every C file of the project is compiled.
 #
-# mlx_compile_options(TARGET) gives a target our language level and warnings; mlx_kernel_levels(VAR)
-# lists the instruction sets of this processor family, and MLX_ISA_<level> holds the flags of each.
+# mlx_compile_options(TARGET) gives a target our language level and warnings; MLX_KERNEL_LEVELS
+# lists the instruction sets that kernels are built for, and MLX_ISA_<level> holds the flags of each.
 
 set(MLX_WARNINGS
   -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition
@@ -29,14 +29,25 @@ endfunction()
 # `base` is what every processor of the family has; src/cpu/dispatch.c picks a level when it starts.
 # On AArch64 that includes NEON.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(MLX_KERNEL_LEVELS base avx2 avx512)
+  set(levels base avx2 avx512)
   set(MLX_ISA_base -march=x86-64-v2)
   set(MLX_ISA_avx2 -march=x86-64-v3)
   set(MLX_ISA_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 else()
-  set(MLX_KERNEL_LEVELS base)
+  set(levels base)
   set(MLX_ISA_base "")
 endif()
+# Sanitized kernels run on this machine alone: what it cannot run is not worth minutes of compiling.
+if(MLX_SANITIZE AND EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
+  if(NOT flags MATCHES " avx2( |$)")
+    list(REMOVE_ITEM levels avx2)
+  endif()
+  if(NOT flags MATCHES " avx512vl( |$)")
+    list(REMOVE_ITEM levels avx512)
+  endif()
+endif()
+set(MLX_KERNEL_LEVELS ${levels} CACHE STRING "Instruction sets to build kernels for, base among them")
 
 # The kernels are worth -O3 wherever the build optimizes at all; -Og and -O1 builds keep theirs.
 # GCC threads jumps before it turns a formula's choices into selections, and then computes what

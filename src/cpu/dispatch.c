@@ -40,27 +40,40 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
 }
+#ifdef WITHOUT_avx2
+#define AVX2 NULL
+#else
+#define AVX2 &cpu_kernels_avx2
+#endif
+#ifdef WITHOUT_avx512
+#define AVX512 NULL
+#else
+#define AVX512 &cpu_kernels_avx512
+#endif
 #endif
 
 /* Best last. */
 static const struct level {
-    const struct cpu_kernels *kernels;
-    bool (*usable)(void);
+    const char *isa;
+    const struct cpu_kernels *kernels; /* NULL: this build is without */
+    bool (*has)(void);
 } levels[] = {
-    { &cpu_kernels_base, always },
+    { "base", &cpu_kernels_base, always },
 #ifdef __x86_64__
-    { &cpu_kernels_avx2, has_avx2 },
-    { &cpu_kernels_avx512, has_avx512 },
+    { "avx2", AVX2, has_avx2 },
+    { "avx512", AVX512, has_avx512 },
 #endif
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
 
 const struct cpu_kernels *cpu = &cpu_kernels_base;
 
+static bool usable(const struct level *l) { return l->kernels && l->has(); }
+
 static const struct level *find_level(const char *isa)
 {
     for (int i = 0; i < LEVELS; i++)
-        if (!strcmp(levels[i].kernels->isa, isa))
+        if (!strcmp(levels[i].isa, isa))
             return &levels[i];
     return NULL;
 }
@@ -68,7 +81,7 @@ static const struct level *find_level(const char *isa)
 const struct cpu_kernels *cpu_kernels_named(const char *isa)
 {
     const struct level *l = find_level(isa);
-    return l && l->usable() ? l->kernels : NULL;
+    return l && usable(l) ? l->kernels : NULL;
 }
 
 __attribute__((constructor)) static void choose(void)
@@ -77,8 +90,8 @@ __attribute__((constructor)) static void choose(void)
     __builtin_cpu_init();
 #endif
     const char *isas[LEVELS + 1] = { NULL };
-    for (int i = 0; i < LEVELS; i++) isas[i] = levels[i].kernels->isa;
+    for (int i = 0; i < LEVELS; i++) isas[i] = levels[i].isa;
     const struct level *most = &levels[setting_word("MLX_CPU", isas, LEVELS - 1)];
-    while (!most->usable()) most--;
+    while (!usable(most)) most--;
     cpu = most->kernels;
 }

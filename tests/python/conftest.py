@@ -1,6 +1,7 @@
 """What the Python tests share."""
 
 import faulthandler
+import gc
 from collections import defaultdict
 
 import hypothesis
@@ -28,6 +29,12 @@ def pytest_collection_modifyitems(config, items):
         kept += same if n <= most else [same[(2 * i + 1) * n // (2 * most)] for i in range(most)]
     config.hook.pytest_deselected(items=[i for i in items if i not in set(kept)])
     items[:] = kept
+
+
+def pytest_collection_finish():
+    """What is there for all tests, 22,000 of which are listed, is not walked through by each that collects garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 #include "support/emulator.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,28 +18,29 @@ void __sanitizer_start_switch_fiber(void **fake_stack, const void *bottom, size_
 void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom, size_t *size);
 #define START_SWITCH(...) __sanitizer_start_switch_fiber(__VA_ARGS__)
 #define FINISH_SWITCH(...) __sanitizer_finish_switch_fiber(__VA_ARGS__)
-/* To a context: as it was left, or begun. */
-struct place {
-    ucontext_t at;
-};
-#define SWITCH(from, to, begun) ((void)(begun), swapcontext(&(from)->at, &(to)->at))
+#define UNSEEN __attribute__((noinline, no_sanitize("address")))
 #else
 #define START_SWITCH(fake, bottom, size) ((void)(fake), (void)(bottom), (void)(size))
 #define FINISH_SWITCH(fake, bottom, size) ((void)(fake), (void)(bottom), (void)(size))
-/* swapcontext asks the kernel about signals each time, which takes ten times as long as all the rest. */
-struct place {
-    ucontext_t at;
-    jmp_buf left;
-};
-#define SWITCH(from, to, begun)      \
-    do {                             \
-        if (_setjmp((from)->left))   \
-            break;                   \
-        if (begun)                   \
-            _longjmp((to)->left, 1); \
-        setcontext(&(to)->at);       \
-    } while (0)
+#define UNSEEN __attribute__((noinline))
 #endif
+
+/* What is left to go on later.  swapcontext asks the kernel about signals each time, and a sanitizer clears the stack
+ * for it and for longjmp; the compiler's own jump does neither.  Of registers it keeps two: who left is a function that
+ * is called, and so has put the others on its stack. */
+struct place {
+    ucontext_t at; /* where it begins */
+    void *left[5];
+};
+UNSEEN static void go_on(struct place *p) { __builtin_longjmp(p->left, 1); }
+UNSEEN static void change(struct place *from, struct place *to, bool begun)
+{
+    if (__builtin_setjmp(from->left))
+        return;
+    if (begun)
+        go_on(to);
+    setcontext(&to->at);
+}
 
 struct emulated_place threadIdx, blockIdx, blockDim, gridDim;
 
@@ -63,8 +63,8 @@ static struct thread {
     unsigned turn; /* its shuffles so far: two values in turn, since others may still read the last one */
     const struct emulated_signal *signal; /* it waits for */
     unsigned parity;
-    _Alignas(16) char value[2][VALUE];
 } threads[THREADS];
+static _Alignas(64) char values[THREADS / WARP][2][WARP * VALUE]; /* of a warp's threads, one behind the other */
 
 static struct fiber fibers[THREADS], *running;
 static struct place scheduler;
@@ -93,7 +93,7 @@ static void place_thread(int t)
 static void leave_fiber(struct fiber *f)
 {
     START_SWITCH(&f->fake_stack, scheduler_stack, scheduler_size);
-    SWITCH(&f->here, &scheduler, true);
+    change(&f->here, &scheduler, true);
     FINISH_SWITCH(f->fake_stack, &scheduler_stack, &scheduler_size);
 }
 
@@ -129,7 +129,7 @@ static void enter_fiber(struct fiber *f)
         makecontext(&f->here.at, fiber_main, 0);
     }
     START_SWITCH(&scheduler_fake, f->stack, STACK);
-    SWITCH(&scheduler, &f->here, begun);
+    change(&scheduler, &f->here, begun);
     FINISH_SWITCH(scheduler_fake, NULL, NULL);
 }
 
@@ -139,8 +139,9 @@ static void wait_at(enum state s, const char *file, int line)
     t->state = s;
     t->file = file;
     t->line = line;
+    struct emulated_place me = threadIdx;
     leave_fiber(running);
-    place_thread(running->thread);
+    threadIdx = me;
 }
 
 /* Lets threads first to first + n go on that all wait so, at one place; those that have left may be missing at a
@@ -153,7 +154,8 @@ static bool release(enum state s, int first, int n)
             continue;
         if (threads[i].state != s)
             return false;
-        if (one >= 0 && (threads[i].line != threads[one].line || strcmp(threads[i].file, threads[one].file)))
+        if (one >= 0 && (threads[i].line != threads[one].line ||
+                         (threads[i].file != threads[one].file && strcmp(threads[i].file, threads[one].file))))
             die("threads wait at different places", one, i);
         one = i;
     }
@@ -247,31 +249,22 @@ void emulated_wait(const struct emulated_signal *s, unsigned parity, const char 
         wait_at(AT_SIGNAL, file, line);
 }
 
-/* Shows the warp this thread's value; gives the slot in which every other one's is. */
-static unsigned exchange(const void *value, size_t size, const char *file, int line)
+const void *emulated_gather(const void *value, size_t size, const char *file, int line)
 {
-    struct thread *t = &threads[running->thread];
-    unsigned slot = t->turn++ & 1;
+    int me = running->thread;
+    char *all = values[me / WARP][threads[me].turn++ & 1];
     if (size > VALUE)
-        die("a value too large to exchange", running->thread, running->thread);
-    memcpy(t->value[slot], value, size);
+        die("a value too large to exchange", me, me);
+    memcpy(all + (unsigned)me % WARP * size, value, size);
     wait_at(AT_SHUFFLE, file, line);
-    return slot;
+    return all;
 }
 
 void emulated_shuffle_xor(void *value, size_t size, unsigned bits, const char *file, int line)
 {
-    unsigned slot = exchange(value, size, file, line);
+    const char *all = emulated_gather(value, size, file, line);
     int me = running->thread, other = me ^ (int)(bits % WARP);
-    memcpy(value, threads[other < count ? other : me].value[slot], size);
-}
-
-void emulated_gather(const void *value, size_t size, void *all, const char *file, int line)
-{
-    unsigned slot = exchange(value, size, file, line);
-    int first = running->thread / WARP * WARP;
-    for (int i = 0; i < WARP && first + i < count; i++)
-        memcpy((char *)all + (size_t)i * size, threads[first + i].value[slot], size);
+    memcpy(value, all + (unsigned)(other < count ? other : me) % WARP * size, size);
 }
 
 /* ---- modules */

@@ -36,10 +36,10 @@ struct emulated_signal {
 };
 void emulated_arrive(struct emulated_signal *s);
 void emulated_wait(const struct emulated_signal *s, unsigned parity, const char *file, int line);
-/* Puts the value that the thread of the warp has whose lane differs in these bits into *value; 16 bytes at most. */
+/* All 32 values of the warp, of `size` bytes each, 64 at most: there until this thread's next exchange. */
+const void *emulated_gather(const void *value, size_t size, const char *file, int line);
+/* Puts the value that the thread of the warp has whose lane differs in these bits into *value. */
 void emulated_shuffle_xor(void *value, size_t size, unsigned bits, const char *file, int line);
-/* All 32 values of the warp, of `size` bytes each, which is what products of matrices by a warp are made of. */
-void emulated_gather(const void *value, size_t size, void *all, const char *file, int line);
 
 /* The kernels of a module by name, for the emulated driver (emulated/cuda.c); an empty name ends them. */
 struct emulated_kernel {

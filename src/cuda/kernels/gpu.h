@@ -78,8 +78,8 @@ FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v)
 }
 FN uint32_t emulated_same(uint32_t x, const char *file, int line)
 {
-    uint32_t all[32], same = 0;
-    emulated_gather(&x, sizeof x, all, file, line);
+    const uint32_t *all = emulated_gather(&x, sizeof x, file, line);
+    uint32_t same = 0;
     for (uint32_t i = 0; i < 32; i++) same |= (uint32_t)(all[i] == x) << i;
     return same;
 }

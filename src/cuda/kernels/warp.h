@@ -170,8 +170,7 @@ FN void close_group(void) { asm volatile("cp.async.commit_group;" ::: "memory");
 
 FN void load_matrices_at(uint32_t r[4], shared_at row, const int turned)
 {
-    const uint16_t *rows[32];
-    emulated_gather(&row, sizeof row, rows, __FILE__, __LINE__);
+    const uint16_t *const *rows = emulated_gather(&row, sizeof row, __FILE__, __LINE__);
     int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;
     for (int q = 0; q < 4; q++) {
         const uint16_t *const *of = rows + 8 * q;
@@ -179,20 +178,24 @@ FN void load_matrices_at(uint32_t r[4], shared_at row, const int turned)
     }
 }
 
-#define WARP_PRODUCT(suffix)                                                                 \
-    FN void warp_product_##suffix(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) \
-    {                                                                                        \
-        struct {                                                                             \
-            uint32_t a[4], b[2];                                                             \
-        } all[32], mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };                        \
-        emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);                        \
-        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;                         \
-        for (int e = 0; e < 4; e++)                                                          \
-            for (int k = 0; k < 16; k++) {                                                   \
-                uint32_t x = all[4 * g + k % 8 / 2].a[k / 8 * 2 + e / 2] >> k % 2 * 16;      \
-                uint32_t y = all[4 * (2 * t + e % 2) + k % 8 / 2].b[k / 8] >> k % 2 * 16;    \
-                c[e] += f32_from_##suffix((uint16_t)x) * f32_from_##suffix((uint16_t)y);     \
-            }                                                                                \
+/* Made numbers before they are exchanged: each is a factor of several sums. */
+#define WARP_PRODUCT(suffix)                                                                               \
+    FN void warp_product_##suffix(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)               \
+    {                                                                                                      \
+        struct {                                                                                           \
+            float a[2][4], b[4];                                                                           \
+        } mine;                                                                                            \
+        for (int i = 0; i < 4; i++) {                                                                      \
+            mine.a[0][i] = f32_from_##suffix((uint16_t)(a[i / 2 * 2] >> i % 2 * 16));                      \
+            mine.a[1][i] = f32_from_##suffix((uint16_t)(a[i / 2 * 2 + 1] >> i % 2 * 16));                  \
+            mine.b[i] = f32_from_##suffix((uint16_t)((i < 2 ? b0 : b1) >> i % 2 * 16));                    \
+        }                                                                                                  \
+        const TYPE_OF(mine) *all = emulated_gather(&mine, sizeof mine, __FILE__, __LINE__);                \
+        const TYPE_OF(mine) *x = all + (int)threadIdx.x % 32 / 4 * 4, *y = all + (int)threadIdx.x % 4 * 8; \
+        for (int k = 0; k < 16; k++) {                                                                     \
+            int of = k % 8 / 2, i = k / 8 * 2 + k % 2;                                                     \
+            for (int e = 0; e < 4; e++) c[e] += x[of].a[e / 2][i] * y[of + e % 2 * 4].b[i];                \
+        }                                                                                                  \
     }
 WARP_PRODUCT(f16)
 WARP_PRODUCT(bf16)
@@ -208,8 +211,8 @@ FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
 {
     struct {
         float a[4], b[2];
-    } all[32], mine = { { a[0], a[1], a[2], a[3] }, { b[0], b[1] } };
-    emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);
+    } mine = { { a[0], a[1], a[2], a[3] }, { b[0], b[1] } };
+    const TYPE_OF(mine) *all = emulated_gather(&mine, sizeof mine, __FILE__, __LINE__);
     int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     for (int e = 0; e < 4; e++)
         for (int k = 0; k < 8; k++)

@@ -111,33 +111,37 @@ FN uint16_t element_of(shared_matrix m, int row, int column)
     return *(const uint16_t *)(at ^ (at >> 7 & 7) << 4);
 }
 
-#define GROUP_PRODUCTS(n, suffix)                                                                                \
-    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)     \
-    {                                                                                                            \
-        int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;    \
-        for (int j = 0; j < n / 8; j++)                                                                          \
-            for (int e = 0; e < 4; e++) {                                                                        \
-                float sum = add ? c[j][e] : 0;                                                                   \
-                for (int k = 0; k < 16; k++)                                                                     \
-                    sum += f32_from_##suffix(element_of(a, row + e / 2 * 8, k)) *                                \
-                           f32_from_##suffix(element_of(b, 8 * j + t + e % 2, k));                               \
-                c[j][e] = sum;                                                                                   \
-            }                                                                                                    \
-    }                                                                                                            \
-    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)             \
-    {                                                                                                            \
-        struct {                                                                                                 \
-            uint32_t a[4];                                                                                       \
-        } all[32], mine = { { a[0], a[1], a[2], a[3] } };                                                        \
-        emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);                                            \
-        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;                                         \
-        for (int j = 0; j < n / 8; j++)                                                                          \
-            for (int e = 0; e < 4; e++)                                                                          \
-                for (int k = 0; k < 16; k++) {                                                                   \
-                    uint32_t x = all[4 * g + k % 8 / 2].a[k / 8 * 2 + e / 2] >> k % 2 * 16;                      \
-                    c[j][e] +=                                                                                   \
-                        f32_from_##suffix((uint16_t)x) * f32_from_##suffix(element_of(b, k, 8 * j + t + e % 2)); \
-                }                                                                                                \
+/* c[0] to c[3] of eight columns: x has two rows; the others' sixteen elements are made numbers once for both. */
+#define SUMS_OF_EIGHT(suffix, c, x, ELEMENT)      \
+    for (int k = 0; k < 16; k++)                  \
+        for (int o = 0; o < 2; o++) {             \
+            float y = f32_from_##suffix(ELEMENT); \
+            (c)[o] += x[0][k] * y;                \
+            (c)[2 + o] += x[1][k] * y;            \
+        }
+#define GROUP_PRODUCTS(n, suffix)                                                                                    \
+    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)         \
+    {                                                                                                                \
+        int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;        \
+        float x[2][16];                                                                                              \
+        for (int i = 0; i < 32; i++) x[i / 16][i % 16] = f32_from_##suffix(element_of(a, row + i / 16 * 8, i % 16)); \
+        for (int j = 0; j < n / 8; j++) {                                                                            \
+            for (int e = 0; e < 4; e++) c[j][e] = add ? c[j][e] : 0;                                                 \
+            SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, 8 * j + t + o, k))                                          \
+        }                                                                                                            \
+    }                                                                                                                \
+    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)                 \
+    {                                                                                                                \
+        struct {                                                                                                     \
+            uint32_t a[4];                                                                                           \
+        } mine = { { a[0], a[1], a[2], a[3] } };                                                                     \
+        const TYPE_OF(mine) *all = emulated_gather(&mine, sizeof mine, __FILE__, __LINE__);                          \
+        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;                                             \
+        float x[2][16];                                                                                              \
+        for (int i = 0; i < 2; i++)                                                                                  \
+            for (int k = 0; k < 16; k++)                                                                             \
+                x[i][k] = f32_from_##suffix((uint16_t)(all[4 * g + k % 8 / 2].a[k / 8 * 2 + i] >> k % 2 * 16));      \
+        for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, k, 8 * j + t + o))              \
     }
 GROUP_PRODUCTS(64, f16)
 GROUP_PRODUCTS(128, f16)
