@@ -58,13 +58,13 @@ def softmaxes():
 
 def backward(layer, peer, x):
     """The layer's result and its derivatives for the input and the parameters."""
-    c = mx.ones(x.shape)
+    c, names = mx.ones(x.shape), [name for name in ("weight", "bias") if name in layer]
 
-    def of(a, weight, bias):
-        return [layer.update({"weight": weight, "bias": bias})(a)]
+    def of(a, *parameters):
+        return [layer.update(dict(zip(names, parameters)))(a)]
 
     def ours(a):
-        return mx.vjp(of, [a, layer.weight, layer.bias], [c])
+        return mx.vjp(of, [a, *(layer[name] for name in names)], [c])
 
     def theirs(t):
         t = t.detach().requires_grad_()
@@ -84,6 +84,8 @@ def layers():
         compare(f"layer norm, {shape}", nn.LayerNorm(n), x, torch and torch.no_grad()(theirs))
         compare(f"layer norm backward, {shape}", *backward(nn.LayerNorm(n), theirs, x)[:1], x,
                 backward(nn.LayerNorm(n), theirs, x)[1])  # fmt: skip
+        f, g = backward(nn.RMSNorm(n), peer(lambda t, n=n: t.RMSNorm(n, eps=1e-5)), x)
+        compare(f"RMS norm backward, {shape}", f, x, g)
     for shape in ((8, 32, 32, 64), (16, 8, 8, 256), (1, 64, 64, 320)):
         x, c = floats(*shape), shape[-1]
         theirs = peer(lambda t, c=c: t.GroupNorm(32, c))

@@ -11,6 +11,13 @@ PyObject *fn_fast_layer_norm(struct py_call *c)
     return give(c, mlx_fast_layer_norm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), STREAM));
 }
 
+PyObject *fn__group_norm(struct py_call *c)
+{
+    mlx_vector_array parts = mlx_vector_array_new();
+    int failed = mlx_group_norm(&parts, ARRAY(0), ARRAY(1), ARRAY(2), INT(3), BOOL(4), BOOL(5), DOUBLE(6), STREAM);
+    return give_list(failed, parts);
+}
+
 PyObject *fn_fast_cross_entropy(struct py_call *c)
 {
     return give(c, mlx_fast_cross_entropy(&c->res, ARRAY(0), ARRAY(1), STREAM));

@@ -24,6 +24,15 @@ LAYER_NORM(mlx_fast_layer_norm_double, double)
 RMS_NORM(mlx_fast_rms_norm, float)
 RMS_NORM(mlx_fast_rms_norm_double, double)
 
+int mlx_group_norm(mlx_vector_array *res, const mlx_array x, const mlx_array weight, const mlx_array bias, int groups,
+                   bool neighbours, bool whole, double eps, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx parts[3];
+    mx_group_norm(capi_in(x), capi_opt(weight), capi_opt(bias), groups, neighbours, whole, eps, parts);
+    return capi_publish_list(res, capi_list_of(3, parts));
+}
+
 int mlx_fast_rope(mlx_array *res, const mlx_array x, int dims, bool traditional, mlx_optional_float base, float scale,
                   int offset, const mlx_array freqs, const mlx_stream s)
 {

@@ -37,6 +37,22 @@ mx row_major(mx x, mx_own *hold)
     return hold->it;
 }
 
+mx row_major_as(mx x, enum dtype t, mx_own *hold)
+{
+    mx z = row_major(x, hold);
+    if (is_nil(z) || z->dtype == t)
+        return z;
+    struct buffer *b = buffer_new((size_t)z->size * dtype_size(t));
+    if (!b)
+        return MX_NIL;
+    MX_SCOPE(NULL);
+    mx wide = array_of_buffer(t, z->ndim, z->shape, b);
+    if (!is_nil(wide))
+        cpu->cast[z->dtype][t](host(wide), host(z), (size_t)z->size);
+    mx_keep(hold, wide); /* z, if it was a copy, goes */
+    return hold->it;
+}
+
 /* ---- operations that come to a copy */
 
 /* Views whose operand's strides did not allow one: the same elements in the same order. */

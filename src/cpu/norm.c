@@ -1,7 +1,8 @@
 /* norm.c: normalization and rotation of rows.
  *
- * A row is read for its mean, for its squares and for the result while it is in the cache.  Half
- * types are converted to float32, whole where a row fits a tile, else a tile at a time. */
+ * Some rows at a time are read for their means, for their squares and for the result while they are in the cache.
+ * Half types are converted to float32, whole where rows fit a tile, else a tile at a time.  What goes back to weights
+ * and biases is summed on the way: over fixed pieces of rows, whose sums are added in order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +15,21 @@
 #include "cpu/run.h"
 #include "ops/fast.h"
 
-enum { TILE = 4096, WORK = 1 << 14 };
+enum { TILE = 4096, ROWS = REDUCE_ROWS, WORK = 1 << 14 };
 
 struct norm_job {
     enum dtype t, work;
     bool centered;
     double eps;
-    const char *x, *v; /* v: of norm_tangent */
+    const char *x, *v; /* v: what goes through the derivative, or NULL */
     const void *w, *b; /* of type `work` */
     char *y;
     int64_t n;
     size_t size;
 };
 
-/* Part `at` of a row, m elements, in the type computed in; `tile` keeps what *kept says. */
-static const void *row_part(const struct norm_job *j, const char *row, int64_t at, size_t m, float *tile,
+/* Elements at .. at + m of a row, or whole rows, in the type computed in; `tile` keeps what *kept says. */
+static const char *row_part(const struct norm_job *j, const char *row, int64_t at, size_t m, float *tile,
                             const char **kept)
 {
     const char *p = row + at * (int64_t)j->size;
@@ -37,98 +38,109 @@ static const void *row_part(const struct norm_job *j, const char *row, int64_t a
     if (*kept != p)
         cpu->cast[j->t][DT_float32](tile, p, m);
     *kept = p;
-    return tile;
+    return (const char *)tile;
 }
 
-/* The sum of (v - l) (x - m); of v - l where x is NULL. */
-static double add_in_double(enum dtype t, const void *v, double l, const void *x, double m, size_t n)
+/* The sum of (v w - l) (x - m); without w where it is NULL, of v w - l where x is. */
+static double add_in_double(enum dtype t, const void *v, const void *w, double l, const void *x, double m, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         if (t == DT_float64)
-            sum += (((const double *)v)[i] - l) * (x ? ((const double *)x)[i] - m : 1);
+            sum +=
+                (((const double *)v)[i] * (w ? ((const double *)w)[i] : 1) - l) * (x ? ((const double *)x)[i] - m : 1);
+        else if (w)
+            sum += (double)((const float *)v)[i] * (double)((const float *)w)[i] *
+                   (x ? (double)(((const float *)x)[i] - (float)m) : 1);
         else
             sum += (double)(((const float *)v)[i] - (float)l) * (x ? (double)(((const float *)x)[i] - (float)m) : 1);
     return sum;
 }
 
-static void norm_row(const struct norm_job *j, char *y, const char *x, const char *v)
+/* At most ROWS rows, from number `first` on; dw and db are added to where they are not NULL. */
+static void norm_block(const struct norm_job *j, int64_t first, size_t rows, char *dw, char *db)
 {
     float tile[TILE], other[TILE];
-    const char *kept = NULL, *kept_v = NULL;
-    int64_t step = j->work == j->t ? j->n : TILE;
-    double mean = 0, squares = 0, dots[2] = { 0, 0 };
+    struct norm_row row[ROWS];
+    const char *x = j->x + first * j->n * (int64_t)j->size, *kept = NULL, *kept_v = NULL;
+    const char *v = j->v ? j->v + first * j->n * (int64_t)j->size : NULL;
+    char *y = j->y + first * j->n * (int64_t)j->size;
+    const size_t wide = dtype_size(j->work);
+    const double n = (double)j->n;
+    int64_t step = j->work == j->t || j->n < TILE ? j->n : TILE;
+    memset(row, 0, rows * sizeof *row);
 #define EACH_PART for (int64_t at = 0, m; m = j->n - at < step ? j->n - at : step, at < j->n; at += step)
-#define PART_OF_X row_part(j, x, at, (size_t)m, tile, &kept)
-#define PART_OF_V row_part(j, v, at, (size_t)m, other, &kept_v)
+#define PART_OF_X row_part(j, x, at, rows *(size_t)m, tile, &kept)
+#define PART_OF_V row_part(j, v, at, rows *(size_t)m, other, &kept_v)
+#define OF_ROW(part) ((part) + i * (size_t)m * wide)
+#define OF_WEIGHT (j->w ? (const char *)j->w + (size_t)at * wide : NULL)
+#define EACH_ROW for (size_t i = 0; i < rows; i++)
 /* Floats that overflow when they are added together, or multiplied, do not in double. */
-#define ONCE_MORE(sum, v, l, x, mean)                                      \
-    if (sum - sum != 0) {                                                  \
-        sum = 0;                                                           \
-        EACH_PART sum += add_in_double(j->work, v, l, x, mean, (size_t)m); \
+#define ONCE_MORE(sum, v, w, l, x, mean)                                      \
+    if (sum - sum != 0) {                                                     \
+        sum = 0;                                                              \
+        EACH_PART sum += add_in_double(j->work, v, w, l, x, mean, (size_t)m); \
     }
     if (j->centered) {
-        union fold_acc sum = { .f = 0 };
-        EACH_PART cpu->reduce->row[REDUCE_SUM][j->work](&sum, PART_OF_X, (size_t)m);
-        ONCE_MORE(sum.f, PART_OF_X, 0, NULL, 0);
-        mean = sum.f / (double)j->n;
+        union fold_acc sum[ROWS];
+        EACH_ROW sum[i].f = 0;
+        EACH_PART
+        {
+            const char *part = PART_OF_X;
+            EACH_ROW cpu->reduce->row[REDUCE_SUM][j->work](&sum[i], OF_ROW(part), (size_t)m);
+        }
+        EACH_ROW
+        {
+            ONCE_MORE(sum[i].f, OF_ROW(PART_OF_X), NULL, 0, NULL, 0);
+            row[i].mean = sum[i].f / n;
+        }
     }
-    EACH_PART squares += cpu->norm->squares[j->work](PART_OF_X, mean, (size_t)m);
-    ONCE_MORE(squares, PART_OF_X, mean, PART_OF_X, mean);
-    double rstd = 1 / sqrt(squares / (double)j->n + j->eps);
-    if (v) {
-        EACH_PART cpu->norm->dots[j->work](dots, PART_OF_V, PART_OF_X, mean, (size_t)m);
-        ONCE_MORE(dots[0], PART_OF_V, 0, NULL, 0);
-        ONCE_MORE(dots[1], PART_OF_V, 0, PART_OF_X, mean);
+    EACH_PART cpu->norm->squares[j->work](row, PART_OF_X, rows, (size_t)m);
+    EACH_ROW
+    {
+        ONCE_MORE(row[i].squares, OF_ROW(PART_OF_X), NULL, row[i].mean, OF_ROW(PART_OF_X), row[i].mean);
+        row[i].scale = 1 / sqrt(row[i].squares / n + j->eps);
+    }
+    if (v)
+        EACH_PART cpu->norm->dots[j->work](row, PART_OF_V, PART_OF_X, OF_WEIGHT, rows, (size_t)m);
+    for (size_t i = 0; i < rows && v; i++) {
+        ONCE_MORE(row[i].sum, OF_ROW(PART_OF_V), OF_WEIGHT, 0, NULL, 0);
+        ONCE_MORE(row[i].dot, OF_ROW(PART_OF_V), OF_WEIGHT, 0, OF_ROW(PART_OF_X), row[i].mean);
+        row[i].shift = j->centered ? row[i].sum / n : 0;
+        row[i].along = row[i].dot / n * row[i].scale * row[i].scale;
     }
     EACH_PART
     {
         char *to = y + at * (int64_t)j->size;
-        const void *from = PART_OF_X;
+        const char *from = PART_OF_X;
         void *out = j->work == j->t ? (void *)to : v ? (void *)other : (void *)tile;
-        int64_t off = at * (int64_t)dtype_size(j->work);
+        size_t off = (size_t)at * wide;
         if (v)
-            cpu->norm->project[j->work](out, PART_OF_V, from, mean, rstd, j->centered ? dots[0] / (double)j->n : 0,
-                                        dots[1] / (double)j->n * rstd * rstd, (size_t)m);
+            cpu->norm->project[j->work](out, PART_OF_V, from, row, OF_WEIGHT, dw ? dw + off : NULL,
+                                        db ? db + off : NULL, rows, (size_t)m);
         else
-            cpu->norm->normalize[j->work](out, from, mean, rstd, j->w ? (const char *)j->w + off : NULL,
-                                          j->b ? (const char *)j->b + off : NULL, (size_t)m);
+            cpu->norm->normalize[j->work](out, from, row, OF_WEIGHT, j->b ? (const char *)j->b + off : NULL, rows,
+                                          (size_t)m);
         if (j->work != j->t)
-            cpu->cast[DT_float32][j->t](to, out, (size_t)m);
+            cpu->cast[DT_float32][j->t](to, out, rows * (size_t)m);
     }
 #undef EACH_PART
+#undef EACH_ROW
 #undef PART_OF_X
 #undef PART_OF_V
+#undef OF_ROW
+#undef OF_WEIGHT
 #undef ONCE_MORE
 }
+
+/* How many rows of n elements go together. */
+static int64_t rows_together(int64_t n) { return n >= TILE ? 1 : TILE / n < ROWS ? TILE / n : ROWS; }
 
 static void norm_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct norm_job *j = ctx;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t at = i * j->n * (int64_t)j->size;
-        norm_row(j, j->y + at, j->x + at, j->v ? j->v + at : NULL);
-    }
-}
-
-/* x without gaps and in the type computed in. */
-static mx row_major_as(mx x, enum dtype work, mx_own *hold)
-{
-    mx z = row_major(x, hold);
-    if (is_nil(z) || z->dtype == work)
-        return z;
-    mx_own wide = { NULL };
-    mx_keep(&wide, array_new(work, z->ndim, z->shape));
-    struct buffer *b = is_nil(wide.it) ? NULL : buffer_new((size_t)nbytes(wide.it));
-    if (b) {
-        mx_keep(&wide, array_of_buffer(work, z->ndim, z->shape, b));
-        cpu->cast[z->dtype][work](host(wide.it), host(z), (size_t)z->size);
-    } else {
-        mx_keep(&wide, MX_NIL);
-    }
-    mx_keep(hold, wide.it);
-    mx_drop(&wide);
-    return hold->it;
+    int64_t most = rows_together(j->n);
+    for (int64_t i = begin; i < end; i += most) norm_block(j, i, (size_t)(end - i < most ? end - i : most), NULL, NULL);
 }
 
 static enum dtype work_type(enum dtype t) { return dtype_is_half(t) ? DT_float32 : t; }
@@ -186,6 +198,111 @@ int run_norm_tangent(const struct run *r)
     }
     mx_drop(&hold[0]);
     mx_drop(&hold[1]);
+    return failed;
+}
+
+/* Sums over rows, of dw and db where they are wanted, and of a piece of the rows each; `sums` has those of each piece
+ * one after the other, in double, `parts` those of some rows that are still in the type computed in. */
+struct slopes_job {
+    struct norm_job norm;
+    int64_t rows, each; /* of a piece */
+    int64_t pieces, width;
+    double *sums;
+    char *parts;
+    bool to_weight, to_bias;
+};
+
+static void slopes_of_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct slopes_job *s = ctx;
+    const struct norm_job *j = &s->norm;
+    size_t size = dtype_size(j->work);
+    int64_t most = rows_together(j->n);
+    for (int64_t p = begin; p < end; p++) {
+        double *sum = s->sums + p * s->width;
+        char *part = s->parts + (size_t)(p * s->width) * size;
+        char *dw = s->to_weight ? part : NULL;
+        char *db = s->to_bias ? part + (s->to_weight ? (size_t)j->n * size : 0) : NULL;
+        int64_t last = (p + 1) * s->each < s->rows ? (p + 1) * s->each : s->rows, some = 0;
+        memset(sum, 0, (size_t)s->width * sizeof *sum);
+        memset(part, 0, (size_t)s->width * size);
+        for (int64_t i = p * s->each, m; i < last; i += m) {
+            m = last - i < most ? last - i : most;
+            norm_block(j, i, (size_t)m, dw, db);
+            some += m;
+            if (some + most > ROWS || i + m == last) {
+                cpu->norm->move_sums[j->work](sum, part, (size_t)s->width);
+                some = 0;
+            }
+        }
+    }
+}
+
+/* Adds what the pieces have, in their order, to the first. */
+static void add_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct slopes_job *s = ctx;
+    for (int64_t p = 1; p < s->pieces; p++)
+        for (int64_t i = begin; i < end; i++) s->sums[i] += s->sums[p * s->width + i];
+}
+
+/* Pieces by the shape alone, and room for their sums. */
+static int cut_rows(struct slopes_job *s)
+{
+    enum { PIECES = 32, LEAST = 4 /* rows of a piece, for which sums take no more memory than they do */ };
+    const struct norm_job *j = &s->norm;
+    int64_t wanted = s->rows * j->n / (2 * WORK), most = ceil_div(s->rows, LEAST);
+    most = most < PIECES ? most : PIECES;
+    s->each = ceil_div(s->rows, wanted < 1 ? 1 : wanted < most ? wanted : most);
+    s->pieces = ceil_div(s->rows, s->each);
+    s->width = j->n * (s->to_weight + s->to_bias);
+    s->sums = mx_malloc((size_t)(s->pieces * s->width) * (sizeof(double) + dtype_size(j->work)));
+    s->parts = s->sums ? (char *)(s->sums + s->pieces * s->width) : NULL;
+    return !s->sums;
+}
+
+static void slopes_over_rows(struct slopes_job *s, const struct run *r)
+{
+    pool_for(s->pieces, 1, slopes_of_pieces, s);
+    pool_for(s->width, WORK / s->pieces + 1, add_pieces, s);
+    for (int k = 1; k < r->nout; k++)
+        cpu->cast[DT_float64][s->norm.t](host(r->y[k]), s->sums + (k - 1) * s->norm.n, (size_t)s->norm.n);
+}
+
+int run_norm_vjp(const struct run *r)
+{
+    const struct norm_vjp_args *a = r->args;
+    mx x = r->x[0];
+    enum dtype work = work_type(x->dtype);
+    MX_SCOPE(NULL);
+    mx_own hold[3] = { { NULL } };
+    mx z = row_major(x, &hold[0]), v = row_major(r->x[1], &hold[1]), w = NULL;
+    bool failed = is_nil(z) || is_nil(v) || (a->weight && is_nil(w = row_major_as(r->x[2], work, &hold[2])));
+    struct slopes_job s = { .to_weight = a->to_weight, .to_bias = a->to_bias };
+    if (!failed && x->size) {
+        s.norm = (struct norm_job){ .t = x->dtype,
+                                    .work = work,
+                                    .centered = a->centered,
+                                    .eps = a->eps,
+                                    .x = host(z),
+                                    .v = host(v),
+                                    .w = w ? host(w) : NULL,
+                                    .n = dim(x, -1),
+                                    .size = itemsize(x) };
+        s.rows = x->size / s.norm.n;
+        failed = r->nout > 1 && cut_rows(&s);
+    }
+    for (int k = 1; k < r->nout && !failed; k++) failed = out_new(r, k);
+    failed = failed || out_over_any(r, 0);
+    s.norm.y = failed ? NULL : host(r->y[0]);
+    if (!failed && x->size && r->nout == 1)
+        pool_for(s.rows, WORK / s.norm.n + 1, norm_rows, &s.norm);
+    else if (!failed && x->size)
+        slopes_over_rows(&s, r);
+    else if (!failed)
+        for (int k = 1; k < r->nout; k++) memset(host(r->y[k]), 0, (size_t)nbytes(r->y[k]));
+    free(s.sums);
+    for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
     return failed;
 }
 

@@ -30,6 +30,8 @@ static inline void *host(mx x) { return array_host(x); }
 int copy_to_row_major(void *y, mx x);
 /* A row-major version of x: x itself where it is one, else a copy in `hold` (drop it afterwards). */
 mx row_major(mx x, mx_own *hold);
+/* The same as another dtype. */
+mx row_major_as(mx x, enum dtype t, mx_own *hold);
 
 /* Entries that run as one (cpu/tape.c). */
 int run_tape(int n, struct entry *const m[], const bool wanted[]);

@@ -2,12 +2,14 @@
  *
  * Both norms are y = (x - mean) rstd w + b over the last axis, rms_norm with 0 for the mean.  The
  * derivative of (x - mean) rstd is symmetric: norm_tangent applies it, forward to changes of x and
- * backward to cotangents.  A rotation's adjoint is the rotation back. */
+ * backward to cotangents; norm_vjp does so to cotangents times the weight, and sums what goes to weight and bias on the
+ * way.  A rotation's adjoint is the rotation back. */
 #include "ops/fast.h"
 
 #include <math.h>
 
 #include "core/scope.h"
+#include "core/stream.h"
 #include "ops/composed.h"
 #include "ops/index.h"
 #include "ops/rules.h"
@@ -17,6 +19,9 @@ static const int last[] = { -1 };
 static const struct field norm_args_fields[] = {
     FIELD(norm_args, weight), FIELD(norm_args, bias), FIELD(norm_args, eps), { 0 }
 };
+static const struct field norm_vjp_args_fields[] = { FIELD(norm_vjp_args, centered),  FIELD(norm_vjp_args, weight),
+                                                     FIELD(norm_vjp_args, to_weight), FIELD(norm_vjp_args, to_bias),
+                                                     FIELD(norm_vjp_args, eps),       { 0 } };
 static const struct field norm_tangent_args_fields[] = { FIELD(norm_tangent_args, centered),
                                                          FIELD(norm_tangent_args, eps),
                                                          { 0 } };
@@ -51,14 +56,43 @@ static mx normalized_rows(const struct call *c)
     return norm_node(c->op, c->x[0], NULL, NULL, ((const struct norm_args *)c->args)->eps);
 }
 
+/* What norm_vjp makes of x, the cotangent and the weight, which the former broadcast with, by other operations; sums
+ * are over all axes but the last and the first `batch`. */
+static void gone_back(const struct norm_vjp_args *a, const mx in[], int batch, bool to_x, mx y[])
+{
+    const struct op *op = a->centered ? &op_layer_norm : &op_rms_norm;
+    mx x = in[0], ct = in[1];
+    int axes[MX_MAX_NDIM], n = 0;
+    for (int i = batch; i < x->ndim - 1; i++) axes[n++] = i;
+    if (to_x) {
+        mx v[] = { x, a->weight ? mx_multiply(ct, in[2]) : ct };
+        y[0] = mx_infer(&op_norm_tangent, &(struct norm_tangent_args){ a->centered, a->eps }, 2, v);
+    }
+    if (a->to_weight)
+        y[1] = mx_sum(mx_multiply(ct, norm_node(op, x, NULL, NULL, a->eps)), axes, n, false);
+    if (a->to_bias)
+        y[1 + a->to_weight] = mx_sum(ct, axes, n, false);
+}
+
+/* All that goes back to the operands; on a GPU what has kernels there. */
 static void norm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct norm_args *a = c->args;
-    if (want[0])
-        dx[0] = norm_tangent(c, a->weight ? mx_multiply(ct[0], c->x[1]) : ct[0]);
-    for (int i = 1; i < c->nin; i++)
-        if (want[i])
-            dx[i] = mx_sum_to_like(norm_place(a, i) == 1 ? mx_multiply(ct[0], normalized_rows(c)) : ct[0], c->x[i]);
+    bool to_weight = a->weight && want[1], to_bias = a->bias && want[1 + a->weight];
+    struct norm_vjp_args back = { c->op == &op_layer_norm, a->weight, to_weight, to_bias, a->eps };
+    mx in[] = { c->x[0], ct[0], a->weight ? c->x[1] : NULL }, out[3];
+    if (want[0] && scope_stream()->device.type != DEVICE_GPU) {
+        mx_infer_n(&op_norm_vjp, &back, 2 + a->weight, in, 1 + to_weight + to_bias, out);
+        dx[0] = out[0];
+    } else {
+        gone_back(&back, in, 0, want[0], out);
+        if (want[0])
+            dx[0] = out[0];
+    }
+    if (to_weight)
+        dx[1] = out[1];
+    if (to_bias)
+        dx[1 + a->weight] = out[1 + to_weight];
 }
 
 static void norm_jvp(const struct call *c, const mx t[], mx dy[])
@@ -197,6 +231,49 @@ static bool tangent_fits(const struct call *c)
 const struct op op_norm_tangent = {
     OP_ROW(norm_tangent), ARGS(norm_tangent_args), .shapes = shapes_like,      .vjp = tangent_vjp,
     .jvp = tangent_jvp,   .vmap = tangent_vmap,    .compose = compose_tangent, .fits = tangent_fits,
+};
+
+/* ---- what goes back through a norm, in one pass */
+
+static void compose_norm_vjp(const struct call *c, mx y[]) { gone_back(c->args, c->x, 0, true, y); }
+
+static void norm_vjp_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    composed_vjp(compose_norm_vjp, c, ct, want, dx);
+}
+
+static void norm_vjp_jvp(const struct call *c, const mx t[], mx dy[]) { composed_jvp(compose_norm_vjp, c, t, dy); }
+
+static void norm_vjp_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    struct size n = batch_size(c, axis);
+    mx x = batch_all(c->x[0], axis[0], n);
+    mx in[] = { x, batch_all(c->x[1], axis[1], n), c->nin > 2 ? per_example(c->x[2], axis[2], x->ndim) : NULL };
+    gone_back(c->args, in, 1, true, y);
+    for (int k = 0; k < c->nout; k++) yaxis[k] = 0;
+}
+
+static int norm_vjp_shapes(const struct call *c, struct spec out[])
+{
+    const struct norm_vjp_args *a = c->args;
+    int n = dim(c->x[0], -1);
+    if (!same_shape(c->x[0], c->x[1]) || (a->weight && (c->x[2]->ndim != 1 || dim(c->x[2], 0) != n)))
+        return failed(mx_fail("[norm_vjp] expected a cotangent of shape %s and a weight of shape (%d,), got %s and %s",
+                              shape_of(c->x[0]), n, shape_of(c->x[1]), a->weight ? shape_of(c->x[2]) : "none"));
+    for (int k = 1; k < c->nout; k++) spec_set(&out[k], c->x[0]->dtype, 1, &n);
+    return shapes_like(c, out);
+}
+
+static bool norm_vjp_fits(const struct call *c)
+{
+    const struct norm_vjp_args *a = c->args;
+    return call_has(c, 2 + a->weight, 1 + a->to_weight + a->to_bias) && (a->weight || !a->to_weight) &&
+           (a->centered || !a->to_bias) && c->x[0]->ndim > 0 && dtype_is_float(c->x[0]->dtype) && one_dtype(c, c->nin);
+}
+
+const struct op op_norm_vjp = {
+    OP_ROW(norm_vjp),    ARGS(norm_vjp_args),   .shapes = norm_vjp_shapes,   .vjp = norm_vjp_vjp,
+    .jvp = norm_vjp_jvp, .vmap = norm_vjp_vmap, .compose = compose_norm_vjp, .fits = norm_vjp_fits,
 };
 
 static bool fits_rows(const char *name, const char *what, mx w, mx x)

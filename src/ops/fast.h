@@ -14,6 +14,12 @@ struct norm_tangent_args {
     bool centered;
     double eps;
 };
+/* x, the cotangent, then the weight where there is one: the cotangents of x and, where they are wanted, of the weight
+ * and of the bias. */
+struct norm_vjp_args {
+    bool centered, weight, to_weight, to_bias;
+    double eps;
+};
 /* x, offset, then the frequencies where they are given. */
 struct rope_args {
     int dims;

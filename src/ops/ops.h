@@ -297,6 +297,9 @@ mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, doubl
 /* Normalization and rotation of rows (ops/fast.c); weight, bias, freqs may be NULL */
 mx mx_rms_norm(mx x, mx weight, double eps);
 mx mx_layer_norm(mx x, mx weight, mx bias, double eps);
+/* Of (items, ..., channels), channels in groups: y, and means and variances of shape (items or 1, groups)
+ * (ops/group_norm.c). */
+void mx_group_norm(mx x, mx weight, mx bias, int groups, bool neighbours, bool whole, double eps, mx y[3]);
 mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs);
 mx mx_cross_entropy(mx logits, mx targets);
 /* ops/delta.c; state and mask may be NULL; y: outputs and the last state */

@@ -88,6 +88,14 @@ def more(mx):
     )
     yield "norms", lambda x: (mx.fast.rms_norm(x, x[0], 1e-5), mx.fast.layer_norm(x, x[1], x[2], 1e-5)), [x]
     yield "gradient of norms", mx.grad(lambda x: (mx.fast.layer_norm(x, x[1], x[2], 1e-5) ** 2).sum()), [x]
+    for whole in (False, True):
+        groups = lambda x, w, whole=whole: mx._group_norm(x, w, w, 2, not whole, whole, 0.5)  # noqa: E731
+        yield f"norms of groups, {whole}", groups, [x.reshape(2, -1, 4), x[0, :4]]
+        yield (
+            f"gradient of norms of groups, {whole}",
+            mx.grad(lambda x, w, f=groups: sum((y**3).sum() for y in f(x, w)), argnums=(0, 1)),
+            [x.reshape(2, -1, 4), x[0, :4]],
+        )
     yield (
         "rope",
         lambda x: mx.fast.rope(x, 4, traditional=True, base=100.0, scale=0.5, offset=3),

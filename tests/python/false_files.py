@@ -162,7 +162,7 @@ def entry(f, v):
     elif r.put("constant", flag) and r.all["id"] not in f.known:
         f.known.add(r.all["id"])
         s = r.put("spec", spec)
-        n = SIZES[s["type"] % 14] * math.prod(s["shape"])
+        n = max(SIZES[s["type"] % 14] * math.prod(s["shape"]), 0)
         zeros = bytes(n) if f.data is None and n < 1 << 16 else b""
         r.put("data", lambda f, v: f.raw(n, f.data is None and ((v or b"") + zeros)[:n]))
     return r.all

@@ -57,6 +57,7 @@ REQUIRED_IN = {"mlx_random_split": {"key"}, "mlx_random_split_num": {"key"}, "ml
 OPTIONAL_IN = {
     "mlx_fast_layer_norm": {"weight", "bias"},
     "mlx_fast_layer_norm_double": {"weight", "bias"},
+    "mlx_group_norm": {"weight", "bias"},
     "mlx_fast_rms_norm": {"weight"},
     "mlx_fast_rms_norm_double": {"weight"},
     "mlx_random_normal_broadcast": {"loc", "scale"},

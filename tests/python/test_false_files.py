@@ -58,6 +58,14 @@ def fused():
 
         yield f, [q, k, mx.cos(k), *arrays]
         yield mx.grad(lambda *xs, f=f: f(*xs).sum(), argnums=(0, 1, 2)), [q, k, mx.cos(k), *arrays]
+    rows, row = ramp(6, 4), ramp(4)
+    for weights in ([row, mx.cos(row)], [row], []):
+        f = lambda x, *w: mx._group_norm(x, *w, *[None] * (2 - len(w)), 2, True, not w, 0.5)  # noqa: E731
+        yield f, [rows, *weights]
+        yield mx.grad(lambda x, *w, f=f: f(x, *w)[0].sum(), argnums=tuple(range(1 + len(weights)))), [rows, *weights]
+    layer = mx.grad(lambda x, w, b: mx.fast.layer_norm(x, w, b, 0.5).square().sum(), argnums=(0, 1, 2))
+    yield layer, [rows, row, mx.cos(row)]
+    yield mx.grad(lambda x, w: mx.fast.rms_norm(x, w, 0.5).square().sum(), argnums=(0, 1)), [rows, row]
     for mode, size, bits in (
         ("affine", 32, 3),
         ("affine", 64, 8),

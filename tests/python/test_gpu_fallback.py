@@ -17,6 +17,8 @@ MATRICES = {"cofactor", "pinv", "qr", "svd", "eigh", "eig", "inverse", "solve", 
 # Operations without a runner there.
 NONE = {
     "cpu_kernel": "a program's own text for the CPU",
+    "group_norm": "builders for a GPU make it of others",
+    "norm_vjp": "rules on a GPU make it of others",
 }
 # Where runners decline, and what.
 DECLINED = {

@@ -106,6 +106,13 @@ MLX_API int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const
 MLX_API int mlx_logsumexp_parts(mlx_vector_array *res, const mlx_array a, const int *axes, size_t axes_num,
                                 bool keepdims, const mlx_stream s);
 
+/* (x - mean) / sqrt(var + eps) * weight + bias for x (items, ..., channels), and the mean and var of each of so many
+ * groups of channels in each item, or in all of them (`whole`), of shape (items or 1, groups), in float32 for half
+ * types.  Channel c is in group c mod groups, of `neighbours` in group c div (channels / groups); of 0 groups each
+ * channel is one.  Null arrays: no weight, no bias. */
+MLX_API int mlx_group_norm(mlx_vector_array *res, const mlx_array x, const mlx_array weight, const mlx_array bias,
+                           int groups, bool neighbours, bool whole, double eps, const mlx_stream s);
+
 /* log(softmax(a)) along the axes, all for NULL. */
 MLX_API int mlx_log_softmax(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s);
 

@@ -21,6 +21,9 @@ const struct norm_kernels LEVEL(norm_kernels) = {
     .dots = BOTH(dots),
     .normalize = BOTH(normalize),
     .project = BOTH(project),
+    .move_sums = BOTH(move_sums),
+    .moments = BOTH(moments),
+    .channel_scale = BOTH(channel_scale),
     .rotate = BOTH(rotate),
     .delta_step = BOTH(delta_step),
 };

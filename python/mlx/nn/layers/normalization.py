@@ -8,7 +8,6 @@ image (InstanceNorm), a group of channels of one image (GroupNorm), one channel 
 """
 
 import math
-from functools import partial
 
 import mlx.core as mx
 
@@ -18,13 +17,6 @@ from .base import Module, _check_sizes
 def _wide(x):
     """x in a type that sums well: half types become float32."""
     return x.astype(mx.float32) if x.dtype in (mx.float16, mx.bfloat16) else x
-
-
-def _normalize(x, mean, eps):
-    """(x - mean) / sqrt(var + eps) in the dtype of x; `mean` takes means that broadcast to its argument."""
-    wide = _wide(x)
-    centred = wide - mean(wide)
-    return (centred * mx.rsqrt(mean(mx.square(centred)) + eps)).astype(x.dtype)
 
 
 def _checked_eps(layer, eps):
@@ -49,6 +41,11 @@ class _Affine(Module):
         if "bias" in self:
             x = x + self.bias
         return x
+
+    def _normalize_groups(self, x, groups=0, neighbours=False, whole=False):
+        """x normalized by groups of channels (0: each is one) in each item, or in the whole batch, scaled and shifted;
+        the means and the variances, (items or 1, groups)."""
+        return mx._group_norm(x, self.get("weight"), self.get("bias"), groups, neighbours, whole, self.eps)
 
     def _with_last_axis(self, x, dims):
         """x, whose last axis has to be of this size."""
@@ -112,8 +109,7 @@ class InstanceNorm(_Affine):
             x = self._with_last_axis(x, self.dims)
         if x.ndim < 3:
             raise mx.Error(f"[InstanceNorm] expected 3 or more dimensions (N, ..., dims), got shape {x.shape}")
-        places = tuple(range(1, x.ndim - 1))
-        return self._scale_and_shift(_normalize(x, partial(mx.mean, axis=places, keepdims=True), self.eps))
+        return self._normalize_groups(x)[0]
 
 
 class GroupNorm(_Affine):
@@ -153,15 +149,7 @@ class GroupNorm(_Affine):
         x = self._with_last_axis(x, self.dims)
         if x.ndim < 2:
             raise mx.Error(f"[GroupNorm] expected an array (N, ..., {self.dims}), got shape {x.shape}")
-        return self._scale_and_shift(_normalize(x, self._group_means, self.eps))
-
-    def _group_means(self, x):
-        """For each channel the mean of its group, (N, 1, ..., 1, dims), of x: (N, ..., dims)."""
-        groups, size = self.num_groups, self.dims // self.num_groups
-        members = -1 if self.pytorch_compatible else -2
-        means = mx.mean(x, axis=tuple(range(1, x.ndim - 1)), keepdims=True)  # of each channel
-        means = mx.unflatten(means, -1, (groups, size) if self.pytorch_compatible else (size, groups))
-        return mx.flatten(mx.repeat(mx.mean(means, axis=members, keepdims=True), size, axis=members), -2)
+        return self._normalize_groups(x, self.num_groups, neighbours=self.pytorch_compatible)[0]
 
 
 class BatchNorm(_Affine):
@@ -214,17 +202,12 @@ class BatchNorm(_Affine):
 
         if self.track_running_stats and not self.training:
             scale = mx.rsqrt(self.running_var + self.eps)
-            y = (_wide(x) - self.running_mean) * scale
-        else:
-            wide = _wide(x)
-            axes = tuple(range(x.ndim - 1))
-            mean = mx.mean(wide, axis=axes)
-            var = mx.mean(mx.square(wide - mean), axis=axes)
-            if self.track_running_stats:
-                mx._of_any_size(x, "BatchNorm in training, which counts the values")
-                self._track(mean, var, math.prod(x.shape[:-1]), x.dtype)
-            y = (wide - mean) * mx.rsqrt(var + self.eps)
-        return self._scale_and_shift(y.astype(x.dtype))
+            return self._scale_and_shift(((_wide(x) - self.running_mean) * scale).astype(x.dtype))
+        y, mean, var = self._normalize_groups(x, whole=True)
+        if self.track_running_stats:
+            mx._of_any_size(x, "BatchNorm in training, which counts the values")
+            self._track(mean[0], var[0], math.prod(x.shape[:-1]), x.dtype)
+        return y
 
     def _track(self, mean, var, n, dtype):
         if n < 2:
