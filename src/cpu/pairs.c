@@ -51,9 +51,39 @@ static int group(struct pairs *p, int64_t count)
     return !p->group;
 }
 
+struct pair {
+    int64_t b, at;
+};
+
+static int compare_pairs(const void *x, const void *y)
+{
+    const struct pair *p = x, *q = y;
+    return p->b != q->b ? (p->b > q->b) - (p->b < q->b) : (p->at > q->at) - (p->at < q->at);
+}
+
+/* The same without a count for each matrix, of which there may be any number where they have no elements. */
+static int group_few(struct pairs *p)
+{
+    struct pair *all = mx_malloc((size_t)(p->n + 1) * sizeof *all);
+    p->group = all ? mx_malloc((size_t)(p->n + 1) * sizeof *p->group) : NULL;
+    for (int64_t i = 0; p->group && i < p->n; i++) all[i] = (struct pair){ p->b[i], i };
+    if (p->group)
+        qsort(all, (size_t)p->n, sizeof *all, compare_pairs);
+    for (int64_t i = 0; p->group && i < p->n; i++) {
+        if (i == 0 || all[i].b != all[i - 1].b)
+            p->group[p->groups++] = (struct pair_group){ all[i].b, i, 0 };
+        p->group[p->groups - 1].n++;
+        p->order[i] = all[i].at;
+        p->in_order = p->in_order && all[i].at == i;
+    }
+    free(all);
+    return !p->group;
+}
+
 static int pairs_grouped(struct pairs *p, int failed, int64_t count)
 {
-    if (!failed && !group(p, count))
+    enum { MANY = 1 << 16 };
+    if (!failed && !(count > MANY && count / 16 > p->n ? group_few(p) : group(p, count)))
         return 0;
     pairs_free(p);
     return 1;

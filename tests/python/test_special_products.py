@@ -84,6 +84,23 @@ def test_gather_forms():
     assert np.array_equal(whole[0], np.arange(24).reshape(2, 3, 4)[1] @ np.arange(24).reshape(2, 4, 3)[0])
 
 
+def test_gather_mm_of_a_few_of_many():
+    """Far more matrices than products, which are found in another way; without elements as many as an int holds."""
+    r = np.random.default_rng(5)
+    b, a = r.standard_normal((100_000, 2, 3)), r.standard_normal((6, 4, 2))
+    at = np.array([99_999, 7, 7, 0, 99_999, 50_000], np.uint32)
+    close(mx.gather_mm(f32(a), f32(b), None, mx.array(at)), a @ b[at])
+    slope = mx.grad(lambda b: mx.gather_mm(f32(a), b, None, mx.array(at)).sum())(f32(b))
+    want = np.zeros_like(b)
+    np.add.at(want, at, np.swapaxes(a, 1, 2) @ np.ones((6, 4, 3)))
+    close(slope, want)
+    many = mx.zeros((2**31 - 1, 0, 3))
+    np.testing.assert_array_equal(mx.gather_mm(mx.zeros((2, 4, 0)), many, None, mx.array([5, 2**31 - 2])), 0)
+    empty = mx.grad(lambda b: mx.gather_mm(mx.zeros((2, 4, 0)), b, None, mx.array([5, 2**31 - 2])).sum())(many)
+    mx.eval(empty)
+    assert empty.shape == many.shape
+
+
 def test_gather_many_rows():
     """Rows that meet one matrix are multiplied together, and come back to their places."""
     rng = np.random.default_rng(0)
