@@ -2,14 +2,12 @@
 those of registers, tiles and pieces; again with each set of instructions, and with other numbers of threads."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from process import passes_at_level, printed_by_threads
 
 EPS = {mx.float16: 1e-3, mx.bfloat16: 8e-3, mx.float32: 1.2e-7, mx.float64: 2.3e-16}
 FLOATS = list(EPS)
@@ -326,24 +324,11 @@ print(h.hexdigest())
 
 
 def test_bits_do_not_depend_on_threads():
-    seen = {
-        subprocess.run(
-            [sys.executable, "-c", BITS], env={**os.environ, "MLX_NUM_THREADS": n}, capture_output=True, check=True
-        ).stdout  # fmt: skip
-        for n in ("1", "2", "3", "16")
-    }
-    assert len(seen) == 1
+    assert len(printed_by_threads(BITS)) == 1
 
 
 @pytest.mark.skipif("MLX_CPU" in os.environ, reason="is one of them")
 @pytest.mark.parametrize("level", ["base", "avx2", "avx512"])
 def test_every_level_of_instructions(level):
     """Where the machine has them; otherwise the next below."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", Path(__file__).name],
-        cwd=Path(__file__).parent,
-        env={**os.environ, "MLX_CPU": level},
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
+    passes_at_level(__file__, level)

@@ -2,14 +2,12 @@
 float64; again with each set of instructions."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from process import passes_at_level
 from scipy import special
 
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 255, 256, 257, 513, 1000, 1025, 2049]
@@ -125,11 +123,4 @@ def test_columns_that_are_made(dtype):
 @pytest.mark.parametrize("level", ["base", "avx2", "avx512"])
 def test_every_level_of_instructions(level):
     """Where the machine has them; otherwise the next below."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", Path(__file__).name],
-        cwd=Path(__file__).parent,
-        env={**os.environ, "MLX_CPU": level},
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
+    passes_at_level(__file__, level)
