@@ -41,10 +41,8 @@ def has_headers(number):
     return cuda.exists() and f"#define CUDA_VERSION {number}0" in cuda.read_text()
 
 
-@pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
-@pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
-@pytest.mark.parametrize("number", [12, 13])
-def test_real_compiler_takes_the_text(number, tmp_path):
+def compiled(number, tmp_path, program, *names, **around):
+    """A process on the emulated driver, for which that NVRTC compiles, and the images that it leaves."""
     if not FOUND[number]:
         pytest.skip(f"no NVRTC of CUDA {number}")
     env = os.environ | {
@@ -52,14 +50,21 @@ def test_real_compiler_takes_the_text(number, tmp_path):
         "MLX_CUDA_LIBRARIES": FOUND[number][0],
         "PRETEND_DRIVER": f"{number}000",
         "XDG_CACHE_HOME": str(tmp_path),
-        "MLX_DEFAULT_DEVICE": "cpu",
+        **around,
     }
-    names = [n for n in BODIES if n != "headers" or has_headers(number)]
-    done = subprocess.run([sys.executable, "-c", CODE, *names], cwd=HERE, env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program, *names], cwd=HERE, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return done, [p.read_bytes() for p in (tmp_path / "mlx" / "cuda_kernels").iterdir()]
+
+
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
+@pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
+@pytest.mark.parametrize("number", [12, 13])
+def test_real_compiler_takes_the_text(number, tmp_path):
+    names = [n for n in BODIES if n != "headers" or has_headers(number)]
+    done, images = compiled(number, tmp_path, CODE, *names, MLX_DEFAULT_DEVICE="cpu")
     for name, said in json.loads(done.stdout.splitlines()[-1]).items():
         assert said.startswith(f"[cuda_kernel] the driver cannot load {name}: "), said
-    images = [p.read_bytes() for p in (tmp_path / "mlx" / "cuda_kernels").iterdir()]
     assert len(images) == len(names)
     assert all(i[:4] == b"\x7fELF" and int.from_bytes(i[18:20], "little") == 190 for i in images)  # EM_CUDA
 
@@ -82,21 +87,9 @@ print(facts["specialized_kernels"], facts["kernels_to_specialize"])
 @pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
 @pytest.mark.parametrize("number", [12, 13])
 def test_real_compiler_takes_element_wise_programs(number, tmp_path):
-    if not FOUND[number]:
-        pytest.skip(f"no NVRTC of CUDA {number}")
-    env = os.environ | {
-        "LD_LIBRARY_PATH": str(EMULATED),
-        "MLX_CUDA_LIBRARIES": FOUND[number][0],
-        "PRETEND_DRIVER": f"{number}000",
-        "XDG_CACHE_HOME": str(tmp_path),
-        "MLX_DEFAULT_DEVICE": "gpu",
-        "MLX_SPECIALIZE": "now",
-        "MLX_LOG": "libraries",
-    }
-    done = subprocess.run([sys.executable, "-c", SPECIALIZED], cwd=HERE, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    around = {"MLX_DEFAULT_DEVICE": "gpu", "MLX_SPECIALIZE": "now", "MLX_LOG": "libraries"}
+    done, images = compiled(number, tmp_path, SPECIALIZED, **around)
     assert done.stdout.split() == ["0", "0"]  # the emulated driver loads none of them
     assert "[cuda] " in done.stderr and "refused" not in done.stderr
-    images = [p.read_bytes() for p in (tmp_path / "mlx" / "cuda_kernels").iterdir()]
     assert len(images) >= 10
     assert all(i[:4] == b"\x7fELF" and int.from_bytes(i[18:20], "little") == 190 for i in images)  # EM_CUDA
