@@ -82,25 +82,26 @@ static int units_of(const struct specialized *p, int *words)
     return units;
 }
 
+enum { NAME = 16 }; /* a letter and any int */
 struct names {
-    char slot[FUSED_SLOT + 1][8], last[8];
+    char slot[FUSED_SLOT + 1][NAME], last[NAME];
 };
 
 /* What a step reads. */
-static const char *name_of(struct names *n, int from, char one[8])
+static const char *name_of(struct names *n, int from, char one[NAME])
 {
     if (from == FUSED_LAST)
         return n->last;
     if (from < FUSED_ONES)
         return n->slot[from & FUSED_SLOT];
-    snprintf(one, 8, "o%d", from - FUSED_ONES);
+    snprintf(one, NAME, "o%d", from - FUSED_ONES);
     return one;
 }
 
 static void put_step(FILE *f, struct names *n, const struct fused_step *s, int i)
 {
     const char *type = type_names[s->as], *function = function_of[s->op];
-    char one[3][8];
+    char one[3][NAME];
     const bool with_one = s->x[1] == FUSED_NOTHING && s->x[2] != FUSED_NOTHING;
     const char *x = name_of(n, s->x[0], one[0]), *y = name_of(n, s->x[with_one ? 2 : 1], one[1]);
     if (s->op == FUSED_SELECT)
