@@ -459,6 +459,8 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
     add(ctx, "memory_size", NULL, g->memory.most);
     add(ctx, "free_memory", NULL, available);
     add(ctx, "total_memory", NULL, total);
+    add(ctx, "active_memory", NULL, atomic_load(&g->memory.active));
+    add(ctx, "cache_memory", NULL, atomic_load(&g->memory.cached));
     add(ctx, "max_recommended_working_set_size", NULL, g->memory.most / 20 * 19);
     add(ctx, "compute_capability_major", NULL, (size_t)g->major);
     add(ctx, "compute_capability_minor", NULL, (size_t)g->minor);

@@ -1,6 +1,7 @@
-/* cuda.c: libcuda.so.1 as src/cuda knows it, for a machine without a GPU: one device, whose memory is the host's and
- * whose kernels run under the emulator, at once, when they are launched.  An image is the name of its module, or a
- * shared object that emulated/nvrtc.c made of a kernel given as text. */
+/* cuda.c: libcuda.so.1 as src/cuda knows it, for a machine without a GPU: a device, or as many as PRETEND_DEVICES in the
+ * environment says, whose memory is the host's and whose kernels run under the emulator, at once, when they are
+ * launched.  An image is the name of its module, or a shared object that emulated/nvrtc.c made of a kernel given as
+ * text. */
 #define _GNU_SOURCE /* memfd_create */
 #include <dlfcn.h>
 #include <elf.h>
@@ -35,8 +36,13 @@ int driver_version(int *version)
     const char *pretended = getenv("PRETEND_DRIVER");
     return *version = pretended ? atoi(pretended) : 12000, SUCCESS;
 }
-int device_count(int *count) { return *count = 1, SUCCESS; }
-int device_get(int *device, int number) { return *device = number, SUCCESS; }
+enum { MOST_DEVICES = 16 };
+int device_count(int *count)
+{
+    const char *pretended = getenv("PRETEND_DEVICES");
+    return *count = pretended ? atoi(pretended) : 1, SUCCESS;
+}
+int device_get(int *device, int number) { return *device = number, number < MOST_DEVICES ? SUCCESS : INVALID_VALUE; }
 int device_name(char *name, int size, int device)
 {
     (void)device;
@@ -59,13 +65,18 @@ int device_attribute(int *value, int attribute, int device)
 }
 int device_memory(size_t *bytes, int device) { return *bytes = MEMORY, (void)device, SUCCESS; }
 /* PRETEND_FORKED in the environment: it does not work in children of the process. */
+/* A device's context, and all its streams, are its entry.  Work is of the thread's current one. */
+static struct context {
+    char any;
+} contexts[MOST_DEVICES];
+static _Thread_local void *current;
+
 int context_retain(void **context, int device)
 {
-    *context = (void *)&MEMORY;
-    (void)device;
+    *context = &contexts[device];
     return getenv("PRETEND_FORKED") && process != getpid() ? NOT_INITIALIZED : SUCCESS;
 }
-int context_use(void *context) { return context ? SUCCESS : INVALID_VALUE; }
+int context_use(void *context) { return context ? (current = context, SUCCESS) : INVALID_VALUE; }
 int memory_info(size_t *available, size_t *total) { return *available = *total = MEMORY, SUCCESS; }
 int memory_alloc(uint64_t *address, size_t bytes)
 {
@@ -151,11 +162,11 @@ __attribute__((destructor)) static void unpin(void)
 
 int copy_to_device(uint64_t to, const void *from, size_t bytes, void *stream)
 {
-    return stream ? copy((void *)to, from, bytes) : INVALID_VALUE;
+    return stream && stream == current ? copy((void *)to, from, bytes) : INVALID_VALUE;
 }
 int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    return stream ? copy(to, (const void *)from, bytes) : INVALID_VALUE;
+    return stream && stream == current ? copy(to, (const void *)from, bytes) : INVALID_VALUE;
 }
 int copy_on_device(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
@@ -163,15 +174,17 @@ int copy_on_device(uint64_t to, uint64_t from, size_t bytes, void *stream)
 }
 int copy_from_peer(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes, void *stream)
 {
-    (void)to_context;
-    (void)from_context;
-    return copy_on_device(to, from, bytes, stream);
+    return to_context && from_context ? copy_on_device(to, from, bytes, stream) : INVALID_VALUE;
 }
 
 /* ---- streams and events: but for such copies, what is queued is done; all of it in the order in which it came,
  * whatever the stream */
 
-int stream_create(void **stream, unsigned flags) { return *stream = (void *)&MEMORY, (void)flags, SUCCESS; }
+int stream_create(void **stream, unsigned flags)
+{
+    (void)flags;
+    return (*stream = current) ? SUCCESS : INVALID_VALUE;
+}
 int stream_destroy(void *stream) { return stream ? SUCCESS : INVALID_VALUE; }
 int stream_wait_event(void *stream, void *event, unsigned flags)
 {
@@ -180,20 +193,25 @@ int stream_wait_event(void *stream, void *event, unsigned flags)
 int stream_wait(void *stream) { return stream ? (catch_up_all(), SUCCESS) : INVALID_VALUE; }
 
 struct event {
+    void *context;
     uint64_t copies; /* that came before it */
 };
 int event_create(void **event, unsigned flags)
 {
+    struct event *e = calloc(1, sizeof *e);
     (void)flags;
-    return (*event = calloc(1, sizeof(struct event))) ? SUCCESS : OUT_OF_MEMORY;
+    if (e)
+        e->context = current;
+    return (*event = e) ? SUCCESS : OUT_OF_MEMORY;
 }
 int event_destroy(void *event) { return event ? (free(event), SUCCESS) : INVALID_VALUE; }
 int event_record(void *event, void *stream)
 {
-    if (!event || !stream)
+    struct event *e = event;
+    if (!e || !stream || stream != e->context)
         return INVALID_VALUE;
     pthread_mutex_lock(&lock);
-    ((struct event *)event)->copies = queued;
+    e->copies = queued;
     pthread_mutex_unlock(&lock);
     return SUCCESS;
 }
@@ -354,7 +372,7 @@ int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
     if (pretended)
         return atoi(pretended);
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) ||
-        !stream || extra)
+        !stream || stream != current || extra)
         return INVALID_VALUE;
     catch_up_all();
     emulated_launch(f, args, (struct emulated_place){ gx, gy, gz }, (struct emulated_place){ bx, by, bz });
