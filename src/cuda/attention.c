@@ -141,11 +141,21 @@ static struct cut cut_warps(struct attention_call *c, enum dtype t)
 
 static struct cut cut_groups(struct attention_call *c, enum dtype t)
 {
-    static struct gpu_found found[2][DT_COUNT];
-    bool large = greatest(c->d, c->e) > 64;
-    cut_tiles(c, ATTENTION_GROUP_ROWS, large ? 128 : 64);
-    return (struct cut){ "attention_groups", large ? "attention_groups_128" : "attention_groups_64", &found[large][t],
-                         ATTENTION_GROUP_THREADS, ATTENTION_GROUPS_BYTES(large ? 128 : 64) };
+#define X(width, keys) { "attention_groups_" #width, width, ATTENTION_GROUPS_BYTES(width, keys) },
+    static const struct {
+        const char *name;
+        int width;
+        size_t bytes;
+    } kernels[] = { ATTENTION_GROUPS(X) };
+#undef X
+    static struct gpu_found found[sizeof kernels / sizeof *kernels][DT_COUNT];
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+        if (greatest(c->d, c->e) <= kernels[k].width) {
+            cut_tiles(c, ATTENTION_GROUP_ROWS, kernels[k].width);
+            return (struct cut){ "attention_groups", kernels[k].name, &found[k][t], ATTENTION_GROUP_THREADS,
+                                 kernels[k].bytes };
+        }
+    return (struct cut){ NULL };
 }
 
 static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
@@ -158,7 +168,7 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
         return cut_split(c, t);
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
-    if (units && small && c->rows > ATTENTION_GROUP_ROWS / 2 &&
+    if (units && c->rows > ATTENTION_GROUP_ROWS / 2 &&
         gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t))
         cut = cut_groups(c, t);
     else if (units)

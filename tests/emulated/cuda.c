@@ -348,7 +348,8 @@ static unsigned most_shared(void *function)
 #define OF_GROUPS(what)                                                          \
     "cu_attention_groups" what "_64_f16", "cu_attention_groups" what "_64_bf16", \
         "cu_attention_groups" what "_128_f16", "cu_attention_groups" what "_128_bf16"
-    static const char *const names[] = { OF_GROUPS(""), OF_GROUPS("_to_queries"), OF_GROUPS("_to_keys") };
+    static const char *const names[] = { OF_GROUPS(""), OF_GROUPS("_to_queries"), OF_GROUPS("_to_keys"),
+                                         "cu_attention_groups_256_f16", "cu_attention_groups_256_bf16" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         emulated_fn *f = emulated_find(names[i]);
         if (f && !memcmp(&f, &function, sizeof f))

@@ -26,11 +26,15 @@ enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
 enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64 };
 #define ATTENTION_SPLIT_BYTES(width) ((ATTENTION_SPLIT + 4 * ATTENTION_SPLIT_KEYS) * ((width) + 8) * 2)
 
-/* The kernels whose groups of warps do (attention_groups.inc): threads, rows, keys at a time, and shared memory:
- * queries, two tiles each of keys and values, and what a panel may have to skip to begin at a multiple of 1,024.  The
- * first four warps fetch. */
-enum { ATTENTION_GROUP_THREADS = 384, ATTENTION_GROUP_ROWS = 128, ATTENTION_GROUP_KEYS = 128 };
-#define ATTENTION_GROUPS_BYTES(width) ((ATTENTION_GROUP_ROWS + 4 * ATTENTION_GROUP_KEYS) * (width)*2 + 1024)
+/* The kernels whose groups of warps do (attention_groups.inc): threads, of which the first four warps fetch, and rows;
+ * for heads of up to so many elements, keys at a time; and shared memory: queries, two tiles each of keys and values,
+ * and what a panel may have to skip to begin at a multiple of 1,024. */
+enum { ATTENTION_GROUP_THREADS = 384, ATTENTION_GROUP_ROWS = 128 };
+#define ATTENTION_GROUPS(X) \
+    X(64, 128)              \
+    X(128, 128)             \
+    X(256, 64)
+#define ATTENTION_GROUPS_BYTES(width, keys) ((ATTENTION_GROUP_ROWS + 4 * (keys)) * (width)*2 + 1024)
 
 /* The same kernels of the derivative: for heads of up to so many elements, rows of 16 for each of four warps, or for
  * each two of them, of the others at a time. */

@@ -16,8 +16,8 @@ struct group_signals {
 FN void new_signals(struct group_signals *g)
 {
     for (int i = 0; i < 2; i++) {
-        signal_new(&g->keys[i], 4);
-        signal_new(&g->values[i], 4);
+        signal_new_of(&g->keys[i], GROUP_THREADS);
+        signal_new_of(&g->values[i], GROUP_THREADS);
         signal_new(&g->keys_read[i], 8);
         signal_new(&g->values_read[i], 8);
         signal_new(&g->turn[i], 4);
@@ -26,10 +26,15 @@ FN void new_signals(struct group_signals *g)
 }
 
 #define TALL 1
-#define KEYS ATTENTION_GROUP_KEYS
 #define WIDTH 64
+#define KEYS 128
 #define N(name) name##_groups_64
 #include "cuda/kernels/attention_groups.inc"
 #define WIDTH 128
+#define KEYS 128
 #define N(name) name##_groups_128
+#include "cuda/kernels/attention_groups.inc"
+#define WIDTH 256
+#define KEYS 64
+#define N(name) name##_groups_256
 #include "cuda/kernels/attention_groups.inc"

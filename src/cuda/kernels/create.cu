@@ -23,11 +23,15 @@ FN double number_f64(const struct series *s, int64_t i)
             struct words4 align;                                                    \
         } r;                                                                        \
         T *y = (T *)a.y + first;                                                    \
+        UNROLLED                                                                    \
         for (int k = 0; k < CREATE_EACH; k++) r.v[k] = CONVERT(suffix, from, v[k]); \
         if (first + CREATE_EACH <= a.n) {                                           \
             PUT_LANES(y, r.v, sizeof r.v);                                          \
         } else {                                                                    \
-            for (int64_t k = 0; first + k < a.n; k++) y[k] = r.v[k];                \
+            UNROLLED                                                                \
+            for (int k = 0; k < CREATE_EACH; k++)                                   \
+                if (first + k < a.n)                                                \
+                    y[k] = r.v[k];                                                  \
         }                                                                           \
         break;                                                                      \
     }
@@ -40,6 +44,7 @@ FN double number_f64(const struct series *s, int64_t i)
     {                                                                                   \
         int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CREATE_EACH; \
         type v[CREATE_EACH];                                                            \
+        UNROLLED                                                                        \
         for (int k = 0; k < CREATE_EACH; k++) v[k] = number_##suffix(&a.s, first + k);  \
         switch (a.to) {                                                                 \
             GPU_DTYPES(PUT_##suffix)                                                    \

@@ -23,6 +23,20 @@ FN void signal_arrive(signal_t *s)
     if (threadIdx.x % 32 == 0)
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_in_shared(s)) : "memory");
 }
+/* One that comes when so many threads have arrived, each by itself: at once, behind what it wrote, or when what it has
+ * begun to copy (copy_later) is there, which products have to be shown by who waits (show_to_products). */
+FN void signal_new_of(signal_t *s, int threads)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(place_in_shared(s)), "r"(threads) : "memory");
+}
+FN void signal_arrive_alone(signal_t *s)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_in_shared(s)) : "memory");
+}
+FN void signal_arrive_copied(signal_t *s)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(place_in_shared(s)) : "memory");
+}
 /* Until the phase of that parity has ended; the one before the first has parity 1. */
 FN void signal_wait(signal_t *s, uint32_t parity)
 {
@@ -39,6 +53,9 @@ FN void signal_wait(signal_t *s, uint32_t parity)
 typedef struct emulated_signal signal_t;
 FN void signal_new(signal_t *s, int warps) { *s = (signal_t){ (uint16_t)(32 * warps), 0, 0 }; }
 FN void signal_arrive(signal_t *s) { emulated_arrive(s); }
+FN void signal_new_of(signal_t *s, int threads) { *s = (signal_t){ (uint16_t)threads, 0, 0 }; }
+FN void signal_arrive_alone(signal_t *s) { emulated_arrive(s); }
+FN void signal_arrive_copied(signal_t *s) { emulated_arrive(s); }
 #define signal_wait(s, parity) emulated_wait(s, parity, __FILE__, __LINE__)
 #define FEWER_REGISTERS(n) ((void)(n))
 #define MORE_REGISTERS(n) ((void)(n))

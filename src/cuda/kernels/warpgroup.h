@@ -42,16 +42,11 @@ FN void group_close(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: 
 #define SIXTEEN_SUMS(c, i) FOUR_SUMS(c, i), FOUR_SUMS(c, (i) + 1), FOUR_SUMS(c, (i) + 2), FOUR_SUMS(c, (i) + 3)
 #define SUMS_64(c) SIXTEEN_SUMS(c, 0), SIXTEEN_SUMS(c, 4)
 #define SUMS_128(c) SUMS_64(c), SIXTEEN_SUMS(c, 8), SIXTEEN_SUMS(c, 12)
+#define SUMS_256(c) SUMS_128(c), SIXTEEN_SUMS(c, 16), SIXTEEN_SUMS(c, 20), SIXTEEN_SUMS(c, 24), SIXTEEN_SUMS(c, 28)
 #define GROUP_WAIT_64(n, c) asm volatile("wgmma.wait_group.sync.aligned %32;" : SUMS_64(c) : "n"(n) : "memory")
 #define GROUP_WAIT_128(n, c) asm volatile("wgmma.wait_group.sync.aligned %64;" : SUMS_128(c) : "n"(n) : "memory")
 
-/* A barrier of the four warps, numbers of 1 and more, which comes after what x, a number not below 0, is made of: a
- * wait that follows is not moved before that by the compiler, which sees no reason not to. */
-#define GROUP_AFTER(number, x)                                                                                         \
-    asm volatile(                                                                                                      \
-        "{.reg .pred p; .reg .b32 i; setp.lt.f32 p, %0, 0f00000000; selp.b32 i, 0, %1, p; bar.sync i, 128;}" ::"f"(x), \
-        "r"(number)                                                                                                    \
-        : "memory")
+#define GROUP_WAIT_256(n, c) asm volatile("wgmma.wait_group.sync.aligned %128;" : SUMS_256(c) : "n"(n) : "memory")
 
 #define NUMBERS_32                                                                                                   \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
@@ -59,6 +54,11 @@ FN void group_close(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: 
 #define NUMBERS_64                                                                                                 \
     NUMBERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, " \
                "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NUMBERS_128                                                                                           \
+    NUMBERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "           \
+               "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+               "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+               "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /* Sums of 64 rows, 16 for each warp, laid out as those of warp_product: c (+)= a b^T of a and b, whose rows run along
  * what is summed, 16 elements of it from where they begin on; `add`: to what c has. */
@@ -80,11 +80,12 @@ FN void group_close(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: 
                      : SUMS_##n(c)                                                                              \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                     \
     }
-#define GROUP_PRODUCTS(suffix, type)                                              \
-    GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")              \
-    GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")             \
-    GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36") \
-    GROUP_PRODUCT_OF(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68")
+#define GROUP_PRODUCTS(suffix, type)                                               \
+    GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")               \
+    GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")              \
+    GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")  \
+    GROUP_PRODUCT_OF(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68") \
+    GROUP_PRODUCT_OF(256, suffix, type, NUMBERS_128, "{%128, %129, %130, %131}", "%132")
 GROUP_PRODUCTS(f16, "f16")
 GROUP_PRODUCTS(bf16, "bf16")
 
@@ -99,9 +100,9 @@ FN shared_matrix matrix_at(shared_matrix m, int bytes) { return (shared_matrix){
 FN void show_to_products(void) {}
 FN void group_begin(void) {}
 FN void group_close(void) {}
-#define GROUP_AFTER(number, x) ((void)(x))
 #define GROUP_WAIT_64(n, c) ((void)(n))
 #define GROUP_WAIT_128(n, c) ((void)(n))
+#define GROUP_WAIT_256(n, c) ((void)(n))
 
 /* As the unit finds it: bits of the place itself say how a row lies. */
 FN uint16_t element_of(shared_matrix m, int row, int column)
@@ -147,6 +148,8 @@ GROUP_PRODUCTS(64, f16)
 GROUP_PRODUCTS(128, f16)
 GROUP_PRODUCTS(64, bf16)
 GROUP_PRODUCTS(128, bf16)
+GROUP_PRODUCTS(256, f16)
+GROUP_PRODUCTS(256, bf16)
 
 #endif
 #endif
