@@ -40,7 +40,7 @@ build: setup
 test: build
 	@tools/test.sh
 
-test-full: build
+test-full: setup
 	@tools/test-full.sh
 
 test-bare:

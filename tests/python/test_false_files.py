@@ -204,9 +204,9 @@ def test_gguf_files_that_lie(gguf):
 
 @pytest.mark.slow
 def test_many_functions_that_lie(functions):
-    attack(functions, 2, 20000)
+    attack(functions, 2, 12000)
 
 
 @pytest.mark.slow
 def test_many_gguf_files_that_lie(gguf):
-    attack(gguf, 2, 8000)
+    attack(gguf, 2, 5000)
