@@ -219,3 +219,14 @@ def test_programs_of_any_kind(seed):
         mx.eval(here)
     for a, b in zip(here, there):
         same(lambda: a if mx.default_device() == mx.Device(mx.gpu, 0) else b)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", [mx.uint8, mx.int8, mx.bool_, mx.float16, mx.float32], ids=str)
+def test_rows_that_begin_anywhere(dtype):
+    """Neighbours whose first is no multiple of what is read at once."""
+    x = (mx.arange(4097) % 3).astype(dtype)
+    y = mx.arange(4096.0)
+    mx.eval(x, y)
+    same(lambda x, y: x[1:].astype(mx.float32) * 2 + y, x, y)
+    same(lambda x, y: mx.broadcast_to(x[1:65], (64, 64)).astype(mx.float32) * 2 + y.reshape(64, 64), x, y)
+    same(lambda x, y: x[1:].reshape(64, 64)[:, 3:].astype(mx.float32) * 2 + y.reshape(64, 64)[:, 3:], x, y)

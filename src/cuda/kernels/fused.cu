@@ -234,12 +234,13 @@ FN void widen(uint32_t v[HELD], int type)
     }
 }
 
-/* The bits of elements, where quads begin at these places and elements are `step` apart. */
-FN void read_quads(uint32_t v[HELD], const void *x, int size, const int64_t at[QUADS], int64_t step)
+/* The bits of elements, where quads begin at these places and elements are `step` apart; rows: a quad's are neighbours at
+ * a multiple of their size. */
+FN void read_quads(uint32_t v[HELD], const void *x, int size, const int64_t at[QUADS], int64_t step, bool rows)
 {
-    if (size == 1 && step == 1) {
+    if (size == 1 && rows) {
         UNROLLED
-        for (int q = 0; q < QUADS; q++) v[FUSED_LANES * q] = *(const uint32_t *)((const uint8_t *)x + at[q]);
+        for (int q = 0; q < QUADS; q++) v[FUSED_LANES * q] = *(const uint32_t *)WIDE_AT((const uint8_t *)x + at[q], 4);
         UNROLLED
         for (int k = HELD; k-- > 0;) v[k] = v[k / FUSED_LANES * FUSED_LANES] >> k % FUSED_LANES * 8 & 0xff;
     } else if (step == 0) {
@@ -306,7 +307,7 @@ FN void read(shared_at slot, const struct fused_args *a, const struct fused_oper
             copy_rows(slot, o->x, at, mine, copies);
             return;
         }
-        read_quads(v, o->x, size, at, rows ? 1 : o->stride[a->ndim - 1]);
+        read_quads(v, o->x, size, at, rows ? 1 : o->stride[a->ndim - 1], rows);
     } else {
         read_some(v, a, o, mine);
     }

@@ -9,8 +9,9 @@
  * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
  * part, whose lane differs in these bits; WARP_BARRIER() has the threads of a warp see what they wrote;
  * SAME_IN_WARP(x, n) has the bits of those threads of the warp, all taking part, whose x, of n bits, is this one's, and
- * POPCOUNT(x) counts bits.  ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v, ATOMIC_ADD(p, v) adds to
- * an uint32_t, and returns what it was. */
+ * POPCOUNT(x) counts bits.  ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v, ATOMIC_MAX(p, v) an
+ * uint32_t the greater; ATOMIC_ADD(p, v) adds to an uint32_t, and returns what it was, ATOMIC_SUM(p, v) to a float, in
+ * whatever order threads come: see MLX_DETERMINISTIC. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
 
@@ -37,7 +38,9 @@
 #define ATOMIC_MIN(p, v) atomicMin(p, v)
 #define WARP_BARRIER() __syncwarp()
 #define POPCOUNT(x) ((uint32_t)__popc(x))
+#define ATOMIC_MAX(p, v) atomicMax(p, v)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
+FN void ATOMIC_SUM(float *p, float v) { atomicAdd(p, v); }
 FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 {
     uint32_t same = 0xffffffffu;
@@ -68,6 +71,7 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define SHARED_BYTES(name, bytes) static ALIGNED(16) unsigned char name[bytes]
 #define BARRIER() emulated_barrier(__FILE__, __LINE__)
 #define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
+#define ATOMIC_MAX(p, v) (*(p) = (v) > *(p) ? (v) : *(p))
 #define POPCOUNT(x) ((uint32_t)__builtin_popcount(x))
 #define WARP_BARRIER() ((void)emulated_same(0, __FILE__, __LINE__))
 #define SAME_IN_WARP(x, n) emulated_same(x, __FILE__, __LINE__)
@@ -76,6 +80,7 @@ FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v)
     *p += v;
     return *p - v;
 }
+FN void ATOMIC_SUM(float *p, float v) { *p += v; }
 FN uint32_t emulated_same(uint32_t x, const char *file, int line)
 {
     const uint32_t *all = emulated_gather(&x, sizeof x, file, line);
@@ -89,6 +94,19 @@ FN uint32_t emulated_same(uint32_t x, const char *file, int line)
         emulated_shuffle_xor(&v_, sizeof v_, bits, __FILE__, __LINE__); \
         v_;                                                             \
     })
+#endif
+
+/* p, which is a multiple of so many bytes, as wide reads and writes need: the emulator traps where it is not. */
+#ifdef __CUDACC__
+#define WIDE_AT(p, bytes) (p)
+#else
+#define WIDE_AT(p, bytes) emulated_placed(p, bytes)
+FN void *emulated_placed(const void *p, int bytes)
+{
+    if ((uintptr_t)p % (unsigned)bytes)
+        __builtin_trap();
+    return (void *)(uintptr_t)p;
+}
 #endif
 
 #define PASTE_(a, b) a##_##b

@@ -12,14 +12,14 @@ struct ALIGNED(8) words2 {
     uint32_t w[2];
 };
 
-#define COPY_LANES(to, from, size)                                             \
-    if ((size) % 16 == 0)                                                      \
-        for (int c_ = 0; c_ < (int)(size) / 16; c_++)                          \
-            ((struct words4 *)(to))[c_] = ((const struct words4 *)(from))[c_]; \
-    else if ((size) == 8)                                                      \
-        *(struct words2 *)(to) = *(const struct words2 *)(from);               \
-    else                                                                       \
-        *(uint32_t *)(to) = *(const uint32_t *)(from)
+#define COPY_LANES(to, from, size)                                                        \
+    if ((size) % 16 == 0)                                                                 \
+        for (int c_ = 0; c_ < (int)(size) / 16; c_++)                                     \
+            ((struct words4 *)(to))[c_] = ((const struct words4 *)WIDE_AT(from, 16))[c_]; \
+    else if ((size) == 8)                                                                 \
+        *(struct words2 *)(to) = *(const struct words2 *)WIDE_AT(from, 8);                \
+    else                                                                                  \
+        *(uint32_t *)(to) = *(const uint32_t *)WIDE_AT(from, 4)
 
 /* The same to global memory that this kernel does not read: of an assignment compilers make four stores, or eight. */
 #ifdef __CUDACC__
@@ -35,8 +35,8 @@ FN void put8(void *to, const void *from)
     asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(v.w[0]), "r"(v.w[1]));
 }
 #else
-FN void put16(void *to, const void *from) { *(struct words4 *)to = *(const struct words4 *)from; }
-FN void put8(void *to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
+FN void put16(void *to, const void *from) { *(struct words4 *)WIDE_AT(to, 16) = *(const struct words4 *)from; }
+FN void put8(void *to, const void *from) { *(struct words2 *)WIDE_AT(to, 8) = *(const struct words2 *)from; }
 #endif
 #define PUT_LANES(to, from, size)                                                                                    \
     if ((size) % 16 == 0)                                                                                            \

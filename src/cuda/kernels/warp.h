@@ -222,9 +222,12 @@ FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
 FN void copy_later_at(shared_at to, const void *from, int there)
 {
     struct words4 zeros = { { 0 } };
-    *(struct words4 *)to = there ? *(const struct words4 *)from : zeros;
+    *(struct words4 *)to = there ? *(const struct words4 *)WIDE_AT(from, 16) : zeros;
 }
-FN void copy_few_later_at(shared_at to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
+FN void copy_few_later_at(shared_at to, const void *from)
+{
+    *(struct words2 *)to = *(const struct words2 *)WIDE_AT(from, 8);
+}
 FN void close_group(void) {}
 #define WAIT_GROUPS(n) ((void)(n))
 
