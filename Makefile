@@ -3,7 +3,8 @@
 #   make setup      install what is missing (Debian packages, .venv)
 #   make build      the library, and `mlx` importable from .venv/bin/python
 #   make test       everything a change must pass; DEVICE=loopback: the Python tests on devices made of threads
-#   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
+#   make test-full  the slow rest: C and hostile Python tests under the sanitizers, long tests, others' programs
+#   make sanitize   all Python tests on a module under the address and undefined-behaviour sanitizers
 #   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
 #   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the Python tests on the GPU
 #   make sanitize-gpu  the same under compute-sanitizer; TOOLS="memcheck racecheck": some of its tools
@@ -24,7 +25,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full test-bare test-gpu sanitize-gpu fuzz soak demo bench bench-gpu accuracy docs install lint format clean
+.PHONY: help setup build test test-full test-bare test-gpu sanitize sanitize-gpu fuzz soak demo bench bench-gpu accuracy docs install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -49,6 +50,9 @@ test-bare:
 
 test-gpu: setup
 	@tools/test-gpu.sh
+
+sanitize: setup
+	@tools/sanitize.sh
 
 sanitize-gpu: setup
 	@tools/sanitize-gpu.sh $(TOOLS)

