@@ -312,12 +312,16 @@ FN float erfinv_far_f32(float x, float w)
                         -3.592690686e-03f, 1.484725159e-03f, -6.207905244e-05f, -3.091575927e-04f, 1.175089637e-04f);
     return x * q;
 }
-FN float m_erfinv_f32(float x)
+FN float erfinv_log_f32(float x)
 {
     float a = m_fabs_f32(x);
     uint32_t u = bits_f32((1 - a) * (1 + a)) - 0x3f3504f3u; /* 2^-24 at least, if a < 1 */
     float f = f32_bits((u & 0x007fffffu) + 0x3f3504f3u) - 1, e = (float)((int32_t)u >> 23);
-    float w = -MA(e, 0.693147182f, f + log_tail_f32(f)), y;
+    return -MA(e, 0.693147182f, f + log_tail_f32(f));
+}
+FN float m_erfinv_f32(float x)
+{
+    float a = m_fabs_f32(x), w = erfinv_log_f32(x), y;
 #ifdef __CUDACC__ /* one in 300 of the numbers that random ones are made of is far */
     if (w < 5)
         y = erfinv_near_f32(x, w);

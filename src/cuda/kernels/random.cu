@@ -25,9 +25,15 @@ FN int draw(struct drawn *d, const struct bits_args *a)
     d->n[0] = a->pairs - d->at[0];
     d->n[1] = a->words - d->at[1];
     uint32_t k0 = a->keys[2 * d->key], k1 = a->keys[2 * d->key + 1];
+    uint32_t second[4];
     UNROLLED
-    for (int k = 0; k < 4; k++)
-        threefry(&d->w[0][k], &d->w[1][k], (uint32_t)d->at[0] + k, k < d->n[1] ? (uint32_t)d->at[1] + k : 0, k0, k1);
+    for (int k = 0; k < 4; k++) second[k] = (uint32_t)d->at[1] + k;
+    if (d->n[1] < 4) {
+        UNROLLED
+        for (int k = 0; k < 4; k++) second[k] = k < d->n[1] ? second[k] : 0;
+    }
+    UNROLLED
+    for (int k = 0; k < 4; k++) threefry(&d->w[0][k], &d->w[1][k], (uint32_t)d->at[0] + k, second[k], k0, k1);
     return 1;
 }
 
@@ -120,14 +126,58 @@ FN float unit(uint32_t r, float most) { return fminf((float)r * 0x1p-32f, most);
     }                                                                                          \
     DRAW(uniform_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(suffix, S, range, 1);        \
          ONE_OF(suffix, S, low, -0.0f), uniform_##suffix(r, most, range, low))
-#define NORMAL(suffix, S)                                                                       \
-    FN S normal_##suffix(float u, float factor, float loc)                                      \
-    {                                                                                           \
-        return STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, erfinv_f32(u))) + loc); \
-    }                                                                                           \
-    DRAW(normal_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(f32, float, range, 1);         \
-         ONE_OF(f32, float, low, -0.0f); ONE_OF(suffix, S, factor, 1);                          \
-         ONE_OF(suffix, S, loc, -0.0f), normal_##suffix(uniform_f32(r, most, range, low), factor, loc))
+
+/* One in 300 is far in erfinv's tail: all eight of a thread are made as if none were, which need no branches, and those
+ * that are once more. */
+FN_APART float erfinv_once_more(float u) { return m_erfinv_f32(u); }
+FN void erfinv_of_eight(float x[8])
+{
+    float y[8], w[8];
+    int far = 0;
+    UNROLLED
+    for (int k = 0; k < 8; k++) {
+        w[k] = erfinv_log_f32(x[k]);
+        y[k] = erfinv_near_f32(x[k], w[k]);
+        far |= !(w[k] < 5);
+    }
+    if (far) {
+        UNROLLED
+        for (int k = 0; k < 8; k++)
+            if (!(w[k] < 5))
+                y[k] = erfinv_once_more(x[k]);
+    }
+    UNROLLED
+    for (int k = 0; k < 8; k++) x[k] = y[k];
+}
+
+#define NORMAL(suffix, S)                                                                                \
+    KERNEL(cu_normal_##suffix, struct draw_args)                                                         \
+    {                                                                                                    \
+        struct drawn d;                                                                                  \
+        if (!draw(&d, &a.bits))                                                                          \
+            return;                                                                                      \
+        ONE_OF(f32, float, most, 1);                                                                     \
+        ONE_OF(f32, float, range, 1);                                                                    \
+        ONE_OF(f32, float, low, -0.0f);                                                                  \
+        ONE_OF(suffix, S, factor, 1);                                                                    \
+        ONE_OF(suffix, S, loc, -0.0f);                                                                   \
+        float x[8];                                                                                      \
+        UNROLLED                                                                                         \
+        for (int k = 0; k < 8; k++) x[k] = uniform_f32(d.w[k / 4][k % 4], most, range, low);             \
+        erfinv_of_eight(x);                                                                              \
+        UNROLLED                                                                                         \
+        for (int h = 0; h < 2; h++) {                                                                    \
+            union {                                                                                      \
+                S v[4];                                                                                  \
+                struct words4 align;                                                                     \
+            } u;                                                                                         \
+            UNROLLED                                                                                     \
+            for (int k = 0; k < 4; k++)                                                                  \
+                u.v[k] = STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, x[4 * h + k])) + loc); \
+            S *y = (S *)a.bits.y + d.key * a.bits.words + d.at[h];                                       \
+            PUT_FOUR(S, y, u.v, d.n[h])                                                                  \
+        }                                                                                                \
+    }
 UNIFORM(f32, float)
 UNIFORM(f16, uint16_t)
 UNIFORM(bf16, uint16_t)
