@@ -182,7 +182,8 @@ static bool queue_work(const struct run *r, const struct dnn_plan *p, int64_t by
         fine = !copy_turned(r, &k->plan, w, weights, false);
     if (fine) {
         void *room = workspace ? buffer_on(workspace, r->stream) : NULL;
-        *e = dnn_queue(p, cudnn_take(q->gpu->number), q->stream, k->at, room);
+        void *stream = gpu_direct(q);
+        *e = dnn_queue(p, cudnn_take(q->gpu->number), stream, k->at, room);
         cudnn_give();
         fine = !*e;
     }

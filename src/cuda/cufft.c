@@ -233,8 +233,9 @@ bool cufft_transform(const struct run *r, const struct cufft_rows *t)
             mx_error_clear();
     }
     if (ready) {
+        void *stream = gpu_direct(q);
         lock_take(&calling);
-        p.status = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, q->stream);
+        p.status = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, stream);
         lock_give(&calling);
         tell_failure(&p);
     }

@@ -237,7 +237,7 @@ int custom_launch(struct stream *s, const char *op, const char *name, void *f, c
     int e = shared_memory ? cu.function_set(f, CUDA_FUNCTION_SHARED_BYTES, shared_memory) : 0;
     if (!e)
         e = cu.launch(f, blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2], (unsigned)shared_memory,
-                      gpu_stream(s)->stream, args, NULL);
+                      gpu_direct(gpu_stream(s)), args, NULL);
     if (!is_refusal(e))
         return gpu_check(gpu_stream(s)->gpu, op, e);
     mx_fail_as(

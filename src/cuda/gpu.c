@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "core/pool.h"
+#include "core/settings.h"
 #include "core/shape.h"
 #include "cuda/libraries.h"
 #include "cuda/nvtx.h"
@@ -212,9 +213,9 @@ static uint64_t mark(struct stream *s)
 /* Under the lock: what is queued so far gets an event. */
 static int gpu_record_event(struct gpu_stream *q)
 {
-    int e = cu.event_record(q->event[q->now % RING], q->stream);
+    int flushed = gpu_flush(q), e = cu.event_record(q->event[q->now % RING], q->stream);
     q->now++;
-    return e;
+    return flushed ? flushed : e;
 }
 
 /* An event that comes no earlier than the mark. */
@@ -234,6 +235,7 @@ static int end_batch(struct stream *s)
         return 1;
     lock_take(&q->lock);
     int e = gpu_record_event(q);
+    q->launches = 0;
     lock_give(&q->lock);
     return gpu_check(q->gpu, "eval", e);
 }
@@ -248,7 +250,7 @@ static int gpu_follow(struct stream *s, struct stream *other, uint64_t m)
     if (!gpu_use_stream(s))
         return 1;
     if (!e)
-        e = cu.stream_wait_event(q->stream, event, 0);
+        e = cu.stream_wait_event(gpu_direct(q), event, 0);
     return gpu_check(q->gpu, "eval", e);
 }
 
@@ -296,7 +298,7 @@ static int gpu_synchronize(struct stream *s)
         return 0;
     if (!gpu_use_stream(s))
         return 1;
-    return gpu_check(q->gpu, "synchronize", cu.stream_wait(q->stream)) || gpu_notes_look(q);
+    return gpu_check(q->gpu, "synchronize", cu.stream_wait(gpu_direct(q))) || gpu_notes_look(q);
 }
 
 static int rest(struct stream *s)
@@ -305,7 +307,7 @@ static int rest(struct stream *s)
     if (queue_rest(s))
         return 1;
     if (atomic_load(&q->opened) && gpu_use_stream(s))
-        cu.stream_wait(q->stream);
+        cu.stream_wait(gpu_direct(q));
     mx_error_clear();
     return 0;
 }
@@ -341,7 +343,7 @@ static int from_peer(struct stream *s, void *to, const struct stream *other, con
     if (!gpu_use_stream(s))
         return 1;
     int e = bytes ? cu.copy_from_peer((uint64_t)to, q->gpu->context, (uint64_t)from, gpu_stream(other)->gpu->context,
-                                      bytes, q->stream)
+                                      bytes, gpu_direct(q))
                   : 0;
     return gpu_check(q->gpu, "copy", e);
 }
@@ -352,7 +354,7 @@ static int from_peer(struct stream *s, void *to, const struct stream *other, con
  * and each thread's own. */
 static void *const legacy = (void *)1;
 
-static void *native(struct stream *s) { return gpu_use_stream(s) ? gpu_stream(s)->stream : NULL; }
+static void *native(struct stream *s) { return gpu_use_stream(s) ? gpu_direct(gpu_stream(s)) : NULL; }
 
 static int owner(const void *p)
 {
@@ -386,7 +388,7 @@ static int trail(struct stream *s, void *theirs)
     if (!e)
         e = cu.event_record(event, theirs ? theirs : legacy);
     if (!e)
-        e = cu.stream_wait_event(q->stream, event, 0);
+        e = cu.stream_wait_event(gpu_direct(q), event, 0);
     if (event)
         cu.event_destroy(event);
     return gpu_check(q->gpu, "dlpack", e);
@@ -425,6 +427,20 @@ int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, i
     return gpu_launch_shared(s, op, kernel, blocks, threads, 0, args);
 }
 
+LOCK(allowing, LOCK_LEAF);
+
+/* Launches that are recorded need what they were recorded with until they are queued: it only grows. */
+static int allow_shared(void *kernel, size_t bytes)
+{
+    int allowed = 0;
+    lock_take(&allowing);
+    int e = cu.function_get(&allowed, CUDA_FUNCTION_SHARED_BYTES, kernel);
+    if (!e && allowed < (int)bytes)
+        e = cu.function_set(kernel, CUDA_FUNCTION_SHARED_BYTES, (int)bytes);
+    lock_give(&allowing);
+    return e;
+}
+
 int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
                       void *args[])
 {
@@ -437,10 +453,37 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
                    (long long)blocks);
         return 1;
     }
-    int e = bytes > WITHOUT_ASKING ? cu.function_set(kernel, CUDA_FUNCTION_SHARED_BYTES, (int)bytes) : 0;
-    if (!e)
-        e = cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, (unsigned)bytes, q->stream, args, NULL);
+    int e = bytes > WITHOUT_ASKING ? allow_shared(kernel, bytes) : 0;
+    if (!e) {
+        void *to = gpu_launches_begin(q);
+        e = cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, (unsigned)bytes, to, args, NULL);
+        gpu_launches_end(q, e != 0);
+    }
     return gpu_check(q->gpu, op, e);
+}
+
+/* ---- what the environment asks for */
+
+static bool asks_for(atomic_int *answer, const char *name)
+{
+    int is = atomic_load_explicit(answer, memory_order_relaxed);
+    if (is < 0) {
+        is = setting_switch(name, false);
+        atomic_store(answer, is);
+    }
+    return is;
+}
+
+bool gpu_tf32(void)
+{
+    static atomic_int answer = -1;
+    return asks_for(&answer, "MLX_ENABLE_TF32");
+}
+
+bool gpu_deterministic(void)
+{
+    static atomic_int answer = -1;
+    return asks_for(&answer, "MLX_DETERMINISTIC");
 }
 
 /* ---- facts */

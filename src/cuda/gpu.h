@@ -14,7 +14,7 @@
 #include "plan/result.h"
 #include "run/queue.h"
 
-enum { MAX_GPUS = 16, MODULES = 1024, RING = 64, GPU_TABLES = 32, GPU_PIECES = 4 };
+enum { MAX_GPUS = 16, MODULES = 1024, RING = 64, GPU_TABLES = 32, GPU_PIECES = 4, RECORDED_MOST = 64 };
 
 /* Memory of the host for copies in one direction (staging.c), in pieces; event[i]: piece i has been copied. */
 struct gpu_ring {
@@ -56,6 +56,13 @@ struct gpu_table {
     uint64_t used;     /* when it was last */
 };
 
+/* A chain of so many kernels that has been launched (record.c). */
+struct recorded_graph {
+    void *exec; /* NULL: none is kept */
+    bool seen;
+    uint8_t refused; /* how often it could not be made or updated */
+};
+
 /* A stream's queue: batches, and the driver's stream that their kernels are put on, which is there from the first that
  * runs on: building graphs does not use the device. */
 struct gpu_stream {
@@ -66,6 +73,11 @@ struct gpu_stream {
     struct lock lock;
     uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
     void *event[RING];
+    int launches; /* of this batch so far */
+    int recorded; /* of these on the recorder, and not yet on the stream */
+    bool records;
+    void *recorder;
+    struct recorded_graph graph[RECORDED_MOST];
     struct gpu_notes notes;
     struct gpu_table table[GPU_TABLES];
     uint64_t tables_used;
@@ -129,6 +141,16 @@ struct gpu_known {
 bool gpu_has(struct gpu *g, struct gpu_known *slot, const char *module, const char *kernel, enum dtype t);
 /* May products of float32 leave out bits (MLX_ENABLE_TF32=1)? */
 bool gpu_tf32(void);
+/* Are sums to be the same bits each time where another order is faster (MLX_DETERMINISTIC=1)? */
+bool gpu_deterministic(void);
+/* The driver's stream with what has been recorded of it queued on it: for anything but launches.  Where that fails the
+ * device is lost, which gpu_check tells.  The second is under the stream's lock; the driver's error. */
+void *gpu_direct(struct gpu_stream *q);
+int gpu_flush(struct gpu_stream *q);
+/* Where launches, of kernels of ours or of a library that takes a stream, go; between the two nothing else is queued,
+ * and no lock of a stream is taken; failed: none was queued. */
+void *gpu_launches_begin(struct gpu_stream *q);
+void gpu_launches_end(struct gpu_stream *q, bool failed);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 /* The same for a kernel that has SHARED_BYTES. */

@@ -43,7 +43,7 @@ static void await_last_stream(struct memory *m, const struct memory_block *b)
         mx_error_clear();
         return;
     }
-    cu.stream_wait(gpu_stream(b->last)->stream);
+    cu.stream_wait(gpu_direct(gpu_stream(b->last)));
     cu.memory_free((uint64_t)b->p);
 }
 

@@ -129,7 +129,7 @@ int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t
         return 0;
     if (is_row(b, b->to) && is_row(b, b->from))
         return gpu_check(gpu_of(r), name_of(r),
-                         cu.copy_on_device(to, from, (size_t)n * b->item, gpu_stream(r->stream)->stream));
+                         cu.copy_on_device(to, from, (size_t)n * b->item, gpu_direct(gpu_stream(r->stream))));
     if (is_row(b, b->to) && is_one(b) && to % 16 == 0)
         return fill_box(r, b, to, from);
     if (b->ndim > MOVE_DIMS)

@@ -31,6 +31,8 @@ static int open_notes(struct gpu_stream *q)
     int e = cu.host_alloc((void **)&q->notes.heard, 2 * sizeof(uint64_t));
     if (!e)
         e = cu.memory_alloc(&p, 2 * sizeof empty);
+    if (!e)
+        e = gpu_flush(q);
     if (e)
         return e;
     q->notes.on_device = p;
@@ -45,7 +47,9 @@ static int read_note(struct gpu_stream *q, enum gpu_note when, struct note *n)
     n->launch = 0;
     if (!q->notes.on_device || !*(volatile uint64_t *)&q->notes.heard[when])
         return 0;
-    int e = cu.copy_to_host(n, note_at(q, when), sizeof *n, q->stream);
+    int e = gpu_flush(q);
+    if (!e)
+        e = cu.copy_to_host(n, note_at(q, when), sizeof *n, q->stream);
     if (!e)
         e = cu.stream_wait(q->stream); /* others may be noting still */
     q->notes.heard[when] = 0;          /* before the note is cleared, until when nobody writes to either */
@@ -148,7 +152,7 @@ int gpu_noted(const struct run *r, bool *any, bool reported)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
     struct note n = { 0 };
-    int e = cu.stream_wait(q->stream);
+    int e = cu.stream_wait(gpu_direct(q));
     if (!e)
         e = read_note(q, NOTE_NOW, &n);
     *any = !e && n.launch;

@@ -25,17 +25,6 @@ static enum dtype kernels_of(enum dtype t)
     }
 }
 
-bool gpu_tf32(void)
-{
-    static atomic_int asked = -1;
-    int is = atomic_load_explicit(&asked, memory_order_relaxed);
-    if (is < 0) {
-        is = setting_switch("MLX_ENABLE_TF32", false);
-        atomic_store(&asked, is);
-    }
-    return is;
-}
-
 /* An operand of so many lines: from line to line, and along k; any: the steps along the batch. */
 static struct product_operand operand_at(const void *p, enum dtype t, int64_t lines, int64_t k, int64_t line,
                                          int64_t depth, int64_t any)

@@ -201,7 +201,7 @@ static int *flags_on_host(const struct work *w)
     int *flags = mx_malloc(bytes);
     if (!flags)
         return NULL;
-    int e = cu.copy_to_host(flags, (uint64_t)w->odd, bytes, q->stream);
+    int e = cu.copy_to_host(flags, (uint64_t)w->odd, bytes, gpu_direct(q));
     if (!gpu_check(q->gpu, w->r->node->op->name, e ? e : cu.stream_wait(q->stream)))
         return flags;
     free(flags);
@@ -213,8 +213,9 @@ static int solve_each(const struct work *w, struct problem p, const struct steps
 {
     struct gpu_stream *q = gpu_stream(w->r->stream);
     struct solver_on *s = &on[q->gpu->number];
+    void *stream = gpu_direct(q);
     lock_take(&solving);
-    int e = solver.set_stream(s->handle, q->stream);
+    int e = solver.set_stream(s->handle, stream);
     for (int64_t i = 0; i < w->count && !e; i++) {
         struct problem one = p;
         one.a = (char *)p.a + i * by->a;
@@ -248,7 +249,7 @@ static int solve(struct work *w, struct problem p, const struct steps *by, const
     if (!failed && !e)
         e = solve_each(w, p, by, odd, &room);
     if (!failed && !e) {
-        int wait = cu.copy_to_host(odd, (uint64_t)w->nan, (size_t)w->count * sizeof *odd, q->stream);
+        int wait = cu.copy_to_host(odd, (uint64_t)w->nan, (size_t)w->count * sizeof *odd, gpu_direct(q));
         failed = gpu_check(q->gpu, w->r->node->op->name, wait ? wait : cu.stream_wait(q->stream));
     }
     for (int64_t i = 0; i < w->count && !failed && !e; i++)

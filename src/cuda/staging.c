@@ -78,6 +78,7 @@ static int send_piece(struct gpu_stream *q, uint64_t to, size_t at, size_t n, gp
 int gpu_send_filled(struct gpu_stream *q, uint64_t to, size_t bytes, gpu_fill_fn *fill, void *ctx)
 {
     int failed = 0;
+    gpu_direct(q); /* before locks are taken; nothing is recorded meanwhile */
     for (size_t at = 0; at < bytes && !failed; at += PIECE) {
         lock_take(&q->gpu->in.lock);
         failed = send_piece(q, to, at, piece_of(bytes - at), fill, ctx);
@@ -114,7 +115,7 @@ int gpu_send(struct gpu_stream *q, uint64_t to, const void *from, size_t bytes)
 {
     if (goes_in_pieces(&q->gpu->in, bytes))
         return gpu_send_filled(q, to, bytes, fill_from_memory, (void *)(uintptr_t)from);
-    return gpu_check(q->gpu, "copy", bytes ? cu.copy_to_device(to, from, bytes, q->stream) : 0);
+    return gpu_check(q->gpu, "copy", bytes ? cu.copy_to_device(to, from, bytes, gpu_direct(q)) : 0);
 }
 
 /* ---- to the host */

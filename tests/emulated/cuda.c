@@ -65,11 +65,29 @@ int device_attribute(int *value, int attribute, int device)
 }
 int device_memory(size_t *bytes, int device) { return *bytes = MEMORY, (void)device, SUCCESS; }
 /* PRETEND_FORKED in the environment: it does not work in children of the process. */
-/* A device's context, and all its streams, are its entry.  Work is of the thread's current one. */
+/* Work is of the thread's current context, its stream's. */
 static struct context {
     char any;
 } contexts[MOST_DEVICES];
 static _Thread_local void *current;
+
+/* One that is captured runs what is launched on it at once; until that is launched as a graph on another stream nothing
+ * else may be put there. */
+struct stream {
+    void *context;
+    bool captured;
+    size_t nodes;
+    struct stream *recorder; /* that graphs which were launched on it are of */
+};
+static bool takes(void *stream)
+{
+    struct stream *s = stream;
+    if (s && s->recorder && s->recorder->nodes) {
+        fprintf(stderr, "the emulated driver: work is put on a stream before what has been recorded of it\n");
+        abort();
+    }
+    return s && s->context == current && !s->captured;
+}
 
 int context_retain(void **context, int device)
 {
@@ -162,11 +180,11 @@ __attribute__((destructor)) static void unpin(void)
 
 int copy_to_device(uint64_t to, const void *from, size_t bytes, void *stream)
 {
-    return stream && stream == current ? copy((void *)to, from, bytes) : INVALID_VALUE;
+    return takes(stream) ? copy((void *)to, from, bytes) : INVALID_VALUE;
 }
 int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    return stream && stream == current ? copy(to, (const void *)from, bytes) : INVALID_VALUE;
+    return takes(stream) ? copy(to, (const void *)from, bytes) : INVALID_VALUE;
 }
 int copy_on_device(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
@@ -177,20 +195,33 @@ int copy_from_peer(uint64_t to, void *to_context, uint64_t from, void *from_cont
     return to_context && from_context ? copy_on_device(to, from, bytes, stream) : INVALID_VALUE;
 }
 
+int words_set(uint64_t p, unsigned word, size_t count, void *stream)
+{
+    if (!takes(stream))
+        return INVALID_VALUE;
+    catch_up_all();
+    for (size_t i = 0; i < count; i++) ((unsigned *)p)[i] = word;
+    return SUCCESS;
+}
+
 /* ---- streams and events: but for such copies, what is queued is done; all of it in the order in which it came,
  * whatever the stream */
 
 int stream_create(void **stream, unsigned flags)
 {
+    struct stream *s = calloc(1, sizeof *s);
     (void)flags;
-    return (*stream = current) ? SUCCESS : INVALID_VALUE;
+    if (s)
+        s->context = current;
+    return (*stream = s) ? SUCCESS : OUT_OF_MEMORY;
 }
-int stream_destroy(void *stream) { return stream ? SUCCESS : INVALID_VALUE; }
+int stream_destroy(void *stream) { return stream ? (free(stream), SUCCESS) : INVALID_VALUE; }
 int stream_wait_event(void *stream, void *event, unsigned flags)
 {
-    return stream && event ? (int)flags : INVALID_VALUE;
+    bool others = (uintptr_t)stream < 8; /* those that programs have without asking for one */
+    return event && stream && (others || takes(stream)) ? (int)flags : INVALID_VALUE;
 }
-int stream_wait(void *stream) { return stream ? (catch_up_all(), SUCCESS) : INVALID_VALUE; }
+int stream_wait(void *stream) { return takes(stream) ? (catch_up_all(), SUCCESS) : INVALID_VALUE; }
 
 struct event {
     void *context;
@@ -208,7 +239,8 @@ int event_destroy(void *event) { return event ? (free(event), SUCCESS) : INVALID
 int event_record(void *event, void *stream)
 {
     struct event *e = event;
-    if (!e || !stream || stream != e->context)
+    bool others = (uintptr_t)stream < 8;
+    if (!e || !stream || !(others || (takes(stream) && ((struct stream *)stream)->context == e->context)))
         return INVALID_VALUE;
     pthread_mutex_lock(&lock);
     e->copies = queued;
@@ -328,17 +360,38 @@ int module_function(void **function, void *module, const char *name)
 /* A kernel that is launched with more shared memory must have been set to that.  GPUs allow 48 KiB of it together with
  * what the kernel has of its own, which is not known here. */
 enum { SHARED_UNASKED = 40 << 10 };
-static _Thread_local struct {
+static struct {
     void *function;
-    unsigned bytes;
-} set_last;
+    int bytes;
+} allowed[1024];
+
+/* Its entry, or the free one that it would have. */
+static int allowed_to(void *function)
+{
+    int i = 0;
+    while (i < 1023 && allowed[i].function && allowed[i].function != function) i++;
+    return i;
+}
+
+int function_get(int *value, int attribute, void *function)
+{
+    if (!function || attribute != 8)
+        return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    *value = allowed[allowed_to(function)].bytes;
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
 
 int function_set(void *function, int attribute, int value)
 {
     if (!function || attribute != 8 || value <= 0)
         return INVALID_VALUE;
-    set_last.function = function;
-    set_last.bytes = (unsigned)value;
+    pthread_mutex_lock(&lock);
+    int i = allowed_to(function);
+    allowed[i].function = function;
+    allowed[i].bytes = value;
+    pthread_mutex_unlock(&lock);
     return SUCCESS;
 }
 
@@ -360,8 +413,9 @@ static unsigned most_shared(void *function)
 
 static bool may_share(void *function, unsigned bytes)
 {
+    int set = 0;
     return bytes <= SHARED_UNASKED ||
-           (set_last.function == function && bytes <= set_last.bytes && bytes <= most_shared(function));
+           (!function_get(&set, 8, function) && bytes <= (unsigned)set && bytes <= most_shared(function));
 }
 
 int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -372,10 +426,97 @@ int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
     const char *pretended = getenv("PRETEND_LAUNCH"); /* the error that launches end with */
     if (pretended)
         return atoi(pretended);
-    if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) ||
-        !stream || stream != current || extra)
+    struct stream *s = stream;
+    if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) || !s ||
+        s->context != current || extra || !(s->captured || takes(s)))
         return INVALID_VALUE;
+    s->nodes += s->captured;
     catch_up_all();
     emulated_launch(f, args, (struct emulated_place){ gx, gy, gz }, (struct emulated_place){ bx, by, bz });
     return SUCCESS;
+}
+
+/* ---- graphs: chains of as many launches, which ran when they were captured */
+
+struct graph {
+    struct stream *recorder;
+    size_t nodes;
+};
+
+int capture_begin(void *stream, int mode)
+{
+    struct stream *s = stream;
+    const int RELAXED = 2;
+    if (!takes(s) || mode != RELAXED)
+        return INVALID_VALUE;
+    s->captured = true;
+    return SUCCESS;
+}
+int capture_end(void *stream, void **graph)
+{
+    struct stream *s = stream;
+    struct graph *g = calloc(1, sizeof *g);
+    if (!s->captured || !g)
+        return INVALID_VALUE;
+    *g = (struct graph){ s, s->nodes };
+    s->captured = false;
+    s->nodes = 0;
+    *graph = g;
+    return SUCCESS;
+}
+int graph_instantiate(void **exec, void *graph, unsigned long long flags)
+{
+    struct graph *e = malloc(sizeof *e);
+    if (!e || flags || getenv("PRETEND_NO_GRAPHS"))
+        return free(e), OUT_OF_MEMORY;
+    *e = *(struct graph *)graph;
+    *exec = e;
+    return SUCCESS;
+}
+int graph_update(void *exec, void *graph, void *result)
+{
+    return result && ((struct graph *)exec)->nodes == ((struct graph *)graph)->nodes ? SUCCESS : INVALID_VALUE;
+}
+int graph_launch(void *exec, void *stream)
+{
+    struct graph *g = exec;
+    struct stream *s = stream;
+    if (!takes(s))
+        return INVALID_VALUE;
+    s->recorder = g->recorder;
+    return SUCCESS;
+}
+int graph_destroy(void *graph) { return free(graph), SUCCESS; }
+int graph_exec_destroy(void *exec) { return free(exec), SUCCESS; }
+/* Its nodes have nothing to launch any more. */
+int graph_nodes(void *graph, void **nodes, size_t *count)
+{
+    struct graph *g = graph;
+    *count = g->nodes;
+    for (size_t i = 0; i < *count && nodes; i++) nodes[i] = g;
+    return SUCCESS;
+}
+static void nothing(void **args) { (void)args; }
+int kernel_node_params(void *node, void *params)
+{
+    struct {
+        void (*function)(void **);
+        unsigned grid[3], block[3], shared;
+        void **args, **extra;
+        void *kernel, *context;
+    } one = { .function = nothing, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } };
+    (void)node;
+    memcpy(params, &one, sizeof one);
+    return SUCCESS;
+}
+
+/* What a library computes at once, beside its kernels. */
+EXPORTED int emulated_call(void *stream);
+int emulated_call(void *stream)
+{
+    struct stream *s = stream;
+    if (!s || !s->captured)
+        return stream_wait(stream);
+    s->nodes++;
+    return catch_up_all(), SUCCESS;
 }
