@@ -168,19 +168,29 @@ static bool in_rows(const struct lookup_call *c)
            c->stride[LOOKUP_INDEX][last] == 1;
 }
 
+/* Whole rows by one index, of 32 bits or more, into rows one behind the other? */
+static bool takes_rows(const struct lookup_call *c)
+{
+    size_t index = dtype_size((enum dtype)c->index[0].type);
+    return c->n == 1 && c->slice > 1 && c->ndim == 1 && c->sdim == 1 && index >= sizeof(int32_t) &&
+           c->stride[LOOKUP_FAR][0] == 0 && c->stride[LOOKUP_NEAR][0] == c->slice && c->sstride[LOOKUP_FAR][0] == 1 &&
+           c->sstride[LOOKUP_NEAR][0] == 1;
+}
+
 /* Moves what is looked up in one way or the other. */
 static int launch_move(const struct run *r, struct lookup_call *c, const struct lookup_plan *p, mx far, mx near,
                        enum gpu_note when)
 {
-    static struct gpu_found lookup[5], take[5];
+    static const char *const names[] = { "lookup", "take", "rows" };
+    static struct gpu_found found[sizeof names / sizeof *names][5];
     size_t size = describe_lookup(c, r, p, far, near, true);
     int64_t blocks = blocks_of(c, c->count);
-    bool rows = !c->writes && in_rows(c);
-    if (rows) {
+    int kind = c->writes ? 0 : in_rows(c) ? 1 : takes_rows(c) ? 2 : 0;
+    if (kind == 1) {
         c->pieces = ceil_div(c->shape[c->ndim - 1], LOOKUP_THREADS * LOOKUP_EACH);
         blocks = c->count / c->shape[c->ndim - 1] * c->pieces;
     }
-    void *f = gpu_find_sized(gpu_of(r), rows ? take : lookup, "lookup", rows ? "take" : "lookup", size);
+    void *f = gpu_find_sized(gpu_of(r), found[kind], "lookup", names[kind], size);
     return !f || gpu_noting(r, &c->noting, when) ||
            gpu_launch(r->stream, r->node->op->name, f, blocks, LOOKUP_THREADS, (void *[]){ c });
 }
@@ -304,13 +314,18 @@ static int look_at_keys(const struct run *r, struct keys_call *c, enum gpu_note 
            gpu_launch(r->stream, r->node->op->name, f, ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, (void *[]){ c });
 }
 
-static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum gpu_note when)
+static void describe_keys(const struct scatter *s, struct keys_call *c, mx far)
 {
     bool reads = s->outside == OUTSIDE_NEAREST;
     struct note_about *about = &c->lookup.noting.about;
     describe_lookup(&c->lookup, s->r, &s->p, far, s->arrays.updates, false);
     c->drops = !reads || indexes_nothing(&s->p);
     fill_note_about(about, s->op, reads ? OUTSIDE_READ : OUTSIDE_WRITTEN, &s->p, s->arrays.updates);
+}
+
+static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum gpu_note when)
+{
+    describe_keys(s, c, far);
     return look_at_keys(s->r, c, when);
 }
 
@@ -362,11 +377,15 @@ static int64_t places_in_all(const struct scatter *s, const struct keys_call *c,
     return ((y->size - 1 - s->p.begin) >> c->shift) + 1;
 }
 
+static bool are_many_singles(const struct scatter *s, const struct keys_call *c, int64_t places)
+{
+    return (c->elements || s->p.slice == 1) && c->n > GPU_KEYS_FEW && places >= BUCKET_PLACES;
+}
+
 static bool has_buckets(const struct scatter *s, const struct keys_call *c, mx y)
 {
     int64_t places = places_in_all(s, c, y);
-    return (c->elements || s->p.slice == 1) && itemsize(y) <= sizeof(uint32_t) && c->n > GPU_KEYS_FEW &&
-           places >= BUCKET_PLACES && places <= c->n;
+    return are_many_singles(s, c, places) && itemsize(y) <= sizeof(uint32_t) && places <= c->n;
 }
 
 /* Are updates words, one behind the other?  Then they are where values are first. */
@@ -405,6 +424,91 @@ static int fold_buckets(const struct scatter *s, struct keys_call *c, mx y, stru
                             BUCKET_THREADS, (void *[]){ &b });
 }
 
+/* ---- many updates of single elements that need not be put in order
+ *
+ * Of those that are set the last one to go to a place is found, integers have the same sum in any order, and floats
+ * one of several, unless the same bits are asked for. */
+
+enum { KEPT = 4 }; /* words of places for each update, at most */
+
+static int launch_updates(const struct run *r, void *kernel, const struct keys_call *c)
+{
+    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->n, ORDER_THREADS), ORDER_THREADS,
+                                 (void *[]){ (void *)c });
+}
+
+/* Words for all places, of zeros. */
+static struct buffer *words_of_places(const struct run *r, int64_t places)
+{
+    struct buffer *b = buffer_new_on(r->stream, (size_t)places * sizeof(uint32_t));
+    if (b && gpu_check(gpu_of(r), r->node->op->name,
+                       cu.words_set((uint64_t)buffer_on(b, r->stream), 0, (size_t)places,
+                                    gpu_direct(gpu_stream(r->stream))))) {
+        buffer_release(b);
+        return NULL;
+    }
+    return b;
+}
+
+static int set_last(const struct scatter *s, struct keys_call *c, mx y, int64_t places)
+{
+    static struct gpu_found last, found[DT_COUNT];
+    const struct run *r = s->r;
+    struct buffer *b = words_of_places(r, places);
+    if (!b)
+        return 1;
+    enum dtype t = folded_as(s, y);
+    c->last = buffer_on(b, r->stream);
+    describe_keys(s, c, y);
+    int failed = gpu_noting(r, &c->lookup.noting, NOTE_LATER) ||
+                 launch_updates(r, gpu_find(gpu_of(r), &last, "order", "last", DT_COUNT), c);
+    c->lookup.noting.note = NULL; /* it has been told */
+    failed = failed || launch_updates(r, gpu_find(gpu_of(r), &found[t], "scatter", "scatter_last", t), c);
+    buffer_release(b);
+    return failed;
+}
+
+/* Half types are rounded once, after all of a place are added up. */
+static int add_up(const struct scatter *s, struct keys_call *c, mx y, int64_t places)
+{
+    static struct gpu_found found[DT_COUNT], sums[DT_COUNT];
+    const struct run *r = s->r;
+    enum dtype t = y->dtype == DT_int32 ? DT_uint32 : (enum dtype)y->dtype;
+    struct buffer *b = NULL;
+    if (dtype_is_half(t) && !(b = words_of_places(r, places)))
+        return 1;
+    describe_keys(s, c, y);
+    c->sums = b ? buffer_on(b, r->stream) : NULL;
+    int failed = gpu_noting(r, &c->lookup.noting, NOTE_LATER) ||
+                 launch_updates(r, gpu_find(gpu_of(r), &found[t], "scatter", "scatter_sum", t), c);
+    if (b && !failed) {
+        struct sums_call call = { .far = c->lookup.far, .sums = c->sums, .places = places, .shift = c->shift };
+        void *f = gpu_find(gpu_of(r), &sums[t], "scatter", "scatter_sums", t);
+        failed = !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(places, ORDER_THREADS), ORDER_THREADS,
+                                  (void *[]){ &call });
+    }
+    if (b)
+        buffer_release(b);
+    return failed;
+}
+
+static bool is_set_last(const struct scatter *s, const struct keys_call *c, mx y, int64_t places)
+{
+    return s->fold == SCATTER_SET && itemsize(y) <= sizeof(uint64_t) && places <= KEPT * c->n;
+}
+
+static bool is_added_up(const struct scatter *s, const struct keys_call *c, mx y, int64_t places)
+{
+    switch (y->dtype) {
+    case DT_int32:
+    case DT_uint32: return s->fold == SCATTER_ADD;
+    case DT_float32: return s->fold == SCATTER_ADD && !gpu_deterministic();
+    case DT_float16:
+    case DT_bfloat16: return s->fold == SCATTER_ADD && places <= KEPT * c->n && !gpu_deterministic();
+    default: return false;
+    }
+}
+
 /* Slices that may overlap without being the same are updated element by element. */
 static int run_update(struct scatter *s, mx y)
 {
@@ -412,6 +516,12 @@ static int run_update(struct scatter *s, mx y)
     struct keys_call c = { .elements = p->overlaps && p->count > 1 };
     c.shift = c.elements ? 0 : free_bits(p);
     c.n = c.elements ? p->count * p->slice : p->count;
+    int64_t places = places_in_all(s, &c, y);
+    bool many = are_many_singles(s, &c, places);
+    if (many && is_set_last(s, &c, y, places))
+        return set_last(s, &c, y, places);
+    if (many && is_added_up(s, &c, y, places))
+        return add_up(s, &c, y, places);
     int now = 0;
     struct buffer *b = buffer_new_on(s->r->stream, gpu_keys_room(c.n) * sizeof(uint32_t));
     if (!b)

@@ -16,6 +16,7 @@ expression that differs; `--only n` runs it again. Where there is no GPU, the CP
 import argparse
 import faulthandler
 import itertools
+import os
 import random
 import re
 import sys
@@ -24,8 +25,10 @@ import time
 import traceback
 from dataclasses import dataclass
 
-import mlx.core as mx
-import numpy as np
+os.environ["MLX_DETERMINISTIC"] = "1"  # the same bits the second time
+
+import mlx.core as mx  # noqa: E402
+import numpy as np  # noqa: E402
 
 FLOATS = ["float32", "float16", "bfloat16", "float64", "complex64"]
 INTEGERS = ["int32", "int64", "uint8", "uint32", "int8", "int16", "uint16", "uint64", "bool_"]

@@ -41,7 +41,8 @@ def adds_whole(call, texts):
 
 
 def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
-    """What docs/cuda.md says of the same bits each time: atomic operations count, and find the least of integers."""
+    """What docs/cuda.md says of the same bits each time: atomic operations count, and find the least or the last of
+    integers; updates that are added up without an order are the exception that it names."""
     folder = SOURCES / "cuda" / "kernels"
     found, texts = {}, {file.name: COMMENT.sub("", file.read_text()) for file in sorted(folder.iterdir())}
     for name, text in texts.items():
@@ -49,10 +50,15 @@ def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
             if name == "gpu.h" or not adds_whole(m[0], texts.values()):
                 found.setdefault(name, []).append(m[0])
     definitions = found.pop("gpu.h")
-    assert [d.split("(")[0] for d in definitions] == ["ATOMIC_MIN", "ATOMIC_ADD"] * 2
+    assert [d.split("(")[0] for d in definitions] == ["ATOMIC_MIN", "ATOMIC_MAX", "ATOMIC_ADD", "ATOMIC_SUM"] * 2
     adds = [d for d in definitions if d.startswith("ATOMIC_ADD")]
     assert all(d.startswith("ATOMIC_ADD(uint32_t *p, uint32_t v)") for d in adds)
-    assert list(found) == ["note.h"] and len(found["note.h"]) == 1
+    assert found == {
+        "note.h": [found["note.h"][0]],
+        "order.cu": ["ATOMIC_MAX(&a.last[at.far >> a.shift], (uint32_t)n + 1)"],
+        "scatter.cu": ["ATOMIC_SUM(&a.sums[at.far >> a.shift], T(f32_from)(u))"],
+    }
+    assert texts["scatter.cu"].count("SUM(") == 2  # and SUM of the module, in the same kernel
     assert "uint64_t first[" in (folder / "note.h").read_text()
     for text in ["atomicAdd(p, x)", 'asm("red.global.add.f32 [%0], %1;"']:
         assert ATOMIC.search(text) and not adds_whole(ATOMIC.search(text)[0], texts.values())

@@ -39,6 +39,47 @@ KERNEL(K(cu_lookup), struct lookup_call)
             y[to[k]] = v[k];
 }
 
+/* Rows by one index, from rows that are neighbours inside: all indices of a thread are on their way at once, and then
+ * all that it moves. */
+#define INDICES(T) \
+    UNROLLED       \
+    for (int k = 0; k < LOOKUP_EACH; k++) v[k] = is[k] ? ((const T *)index)[(i + k * a.next_lookup) * step] : 0;
+
+KERNEL(K(cu_rows), struct lookup_call)
+{
+    int64_t group = blockIdx.x;
+    int64_t piece = a.pieces > 1 ? place_along(&group, (uint32_t)a.pieces, gridDim.x) : 0;
+    int64_t i = group * a.block_lookups + threadIdx.x / (unsigned)a.team, v[LOOKUP_EACH];
+    int64_t element = piece * a.block_elements + (threadIdx.x & (unsigned)(a.team - 1));
+    int64_t step = a.stride[LOOKUP_INDEX][0];
+    const void *index = a.index[0].data;
+    UNIT u[LOOKUP_EACH], zero = { 0 };
+    bool is[LOOKUP_EACH];
+    UNROLLED
+    for (int k = 0; k < LOOKUP_EACH; k++)
+        is[k] = i + k * a.next_lookup < a.count && element + k * a.next_element < a.slice;
+    switch (a.index[0].type) {
+    case DT_int32: INDICES(int32_t) break;
+    case DT_uint32: INDICES(uint32_t) break;
+    default: INDICES(int64_t)
+    }
+    UNROLLED
+    for (int k = 0; k < LOOKUP_EACH; k++) {
+        bool outside = false;
+        if (!is[k])
+            continue;
+        int64_t place = lookup_place(&a, 0, i + k * a.next_lookup, v[k], &outside);
+        u[k] = zero;
+        if (!(outside && a.nothing))
+            u[k] = ((const UNIT *)a.far)[place * a.index[0].step + (element + k * a.next_element)];
+    }
+    UNROLLED
+    for (int k = 0; k < LOOKUP_EACH; k++)
+        if (is[k])
+            ((UNIT *)a.near)[(i + k * a.next_lookup) * a.slice + element + k * a.next_element] = u[k];
+}
+#undef INDICES
+
 #define INDICES(T)                          \
     for (int k = 0; k < LOOKUP_EACH; k++)   \
         if (first + k * LOOKUP_THREADS < n) \

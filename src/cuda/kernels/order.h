@@ -17,6 +17,18 @@ struct keys_call {
     int32_t size; /* of an element, for values */
     int32_t shift, elements;
     int32_t drops; /* those out of range are left out */
+    /* Of updates that are not put in order, one of them: of each place the last that goes to it, counted from 1, or
+     * the sum of those that do. */
+    uint32_t *last;
+    float *sums;
+};
+
+/* Sums of float32 that are added to places of half types. */
+struct sums_call {
+    void *far;
+    const float *sums;
+    int64_t places;
+    int32_t shift;
 };
 
 /* As enum scatter_fold (ops/ops.h). */

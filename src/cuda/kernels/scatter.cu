@@ -4,8 +4,7 @@
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
-#include "cuda/kernels/lookup_at.h"
-#include "cuda/kernels/order.h"
+#include "cuda/kernels/update_at.h"
 
 #define T(op) PASTE(op, SUFFIX)
 #ifdef HALF
@@ -26,7 +25,7 @@ FN S folded(S y, S u, int fold)
 }
 
 /* Where update number i begins in `near`. */
-FN int64_t update_at(const struct fold_call *a, int64_t i)
+FN int64_t near_at(const struct fold_call *a, int64_t i)
 {
     int64_t element = 0;
     if (a->elements) {
@@ -48,7 +47,7 @@ FN_APART S fold_on(const struct fold_call *a, int64_t i, uint32_t key, S v)
         n = 0;
         for (int k = 0; k < AHEAD; k++) {
             bool here = i + k < a->n && a->key[i + k] == key;
-            some[k] = here ? ((const S *)a->lookup.near)[update_at(a, a->number[i + k])] : v;
+            some[k] = here ? ((const S *)a->lookup.near)[near_at(a, a->number[i + k])] : v;
             n += here;
         }
         for (int k = 0; k < n; k++) v = folded(v, some[k], a->fold);
@@ -67,7 +66,7 @@ KERNEL(PASTE(cu_scatter_singles, SUFFIX), struct fold_call)
         uint32_t mine = first + k < a.n ? a.key[first + k] : ORDER_NONE;
         key[k + 1] = mine;
         if (mine != ORDER_NONE)
-            value[k] = ((const S *)a.lookup.near)[update_at(&a, a.number[first + k])];
+            value[k] = ((const S *)a.lookup.near)[near_at(&a, a.number[first + k])];
     }
     if (threadIdx.x == 0)
         key[0] = first ? a.key[first - 1] : ORDER_NONE;
@@ -119,7 +118,7 @@ KERNEL(PASTE(cu_scatter, SUFFIX), struct fold_call)
         else
             COPY_LANES(v.v, y, 16);
         for (int64_t j = i; j < end; j++) {
-            const S *one = from + update_at(&a, a.number ? a.number[j] : j) * a.lanes;
+            const S *one = from + near_at(&a, a.number ? a.number[j] : j) * a.lanes;
             if (a.lanes == 1) {
                 v.v[0] = folded(v.v[0], *one, a.fold);
             } else {
@@ -231,4 +230,48 @@ KERNEL(PASTE(cu_scatter_buckets, SUFFIX), struct bucket_call)
     if (mine)
         *to = y;
 }
+#endif
+
+/* ---- single elements that are not put in order */
+
+#ifdef PLAIN
+/* Those that go last to where they do (cu_last). */
+KERNEL(PASTE(cu_scatter_last, SUFFIX), struct keys_call)
+{
+    int64_t n = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= a.n)
+        return;
+    struct lookup_at at = update_at(&a, n);
+    if (!at.outside && a.last[at.far >> a.shift] == (uint32_t)n + 1)
+        ((S *)a.lookup.far)[at.far] = ((const S *)a.lookup.near)[at.near];
+}
+#endif
+
+#ifdef SUM
+/* The sums of floats are those of some order.  Half types are rounded once all are added up. */
+KERNEL(PASTE(cu_scatter_sum, SUFFIX), struct keys_call)
+{
+    int64_t n = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= a.n)
+        return;
+    struct lookup_at at = update_at(&a, n);
+    S u = ((const S *)a.lookup.near)[at.near];
+    if (at.outside)
+        return;
+#ifdef HALF
+    ATOMIC_SUM(&a.sums[at.far >> a.shift], T(f32_from)(u));
+#else
+    SUM((S *)a.lookup.far + at.far, u);
+#endif
+}
+
+#ifdef HALF
+KERNEL(PASTE(cu_scatter_sums, SUFFIX), struct sums_call)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    S *y = (S *)a.far + (i << a.shift);
+    if (i < a.places && a.sums[i] != 0)
+        *y = PASTE(SUFFIX, from_f32)(T(f32_from)(*y) + a.sums[i]);
+}
+#endif
 #endif
