@@ -20,8 +20,9 @@ static enum gpu_quant_format gpu_format_of(const struct quant_args *a)
     }
 }
 
-/* The kernel of a name, for elements of type t; of kernels for each format that of the format. */
-static void *quant_kernel(const struct run *r, struct gpu_found *slots, const char *name, int format, enum dtype t)
+/* The kernel of a name in a module, for elements of type t; of kernels for each format that of the format. */
+static void *kernel_of(const struct run *r, const char *module, struct gpu_found *slots, const char *name, int format,
+                       enum dtype t)
 {
     static const char *const names[] = {
 #define X(name, bits) #name,
@@ -31,7 +32,11 @@ static void *quant_kernel(const struct run *r, struct gpu_found *slots, const ch
     char text[32];
     if (format >= 0)
         snprintf(text, sizeof text, "%s_%s", name, names[format]);
-    return gpu_find(gpu_of(r), &slots[t], "quantize", format < 0 ? name : text, t);
+    return gpu_find(gpu_of(r), &slots[t], module, format < 0 ? name : text, t);
+}
+static void *quant_kernel(const struct run *r, struct gpu_found *slots, const char *name, int format, enum dtype t)
+{
+    return kernel_of(r, "quantize", slots, name, format, t);
 }
 
 static int launch_quantized(const struct run *r, void *kernel, int64_t threads, void *args)
@@ -141,8 +146,17 @@ int gpu_run_dequantize(const struct run *r)
  *
  * On an H100 our kernels make 123 TFLOP/s of 4 bits and 256 rows, 0.27 us a row of a matrix of 4096 by 4096; its
  * numbers take 17 us to be written out, and cuBLASLt some 20 us to read and multiply them, up to 256 rows: 37 us are
- * 137 rows. */
-enum { FEW = 16, WARPS_FROM = 2, NUMBERS_FROM = 1024, NUMBERS_FROM_BLAS = 160, PICKED_FEW = 7 };
+ * 137 rows.  Groups of warps take 47 us of an H200 for 512 rows, numbers and cuBLASLt 48. */
+enum {
+    FEW = 16,
+    WARPS_FROM = 2,
+    GROUPS_FROM = 17,
+    NUMBERS_FROM = 1024,
+    NUMBERS_FROM_BLAS = 160,
+    NUMBERS_FROM_GROUPS = 2048,
+    NUMBERS_FROM_GROUPS_BLAS = 512,
+    PICKED_FEW = 7
+};
 
 static bool few_dimensions(const struct node *n)
 {
@@ -197,37 +211,96 @@ static bool has_warps(const struct run *r, const struct qmm_args *a, int bits, e
     return fits && a->aligned && (uint64_t)a->w % 16 == 0 && gpu_has(gpu_of(r), &slots[t], "quantize", "qmm_merge", t);
 }
 
-static int launch_warps(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
+/* Blocks with a tile each, as many as a->tall, a->wide and the batch are, and a piece of k; where there are several
+ * pieces, then one that adds up their sums. */
+static int launch_tiles(const struct run *r, struct qmm_args *a, void *kernel, int threads, int bytes, enum dtype t)
 {
-    enum { SIZES = 3 };
-    static struct gpu_found found[SIZES][FORMATS][DT_COUNT], merge[DT_COUNT];
-    static const struct {
-        int tall;
-        const char *name;
-    } sizes[SIZES] = { { 16, "qmm_16" }, { 64, "qmm_64" }, { 128, "qmm_128" } };
-    const char *op = r->node->op->name;
-    int i = a->m <= 16 ? 0 : a->m <= 64 ? 1 : 2;
-    void *kernel = quant_kernel(r, found[i][f], sizes[i].name, f, t);
+    static struct gpu_found merge[DT_COUNT];
     struct buffer *sums = NULL;
-    int64_t steps = ceil_div(a->k, QMM_STEP), enough = 2 * (int64_t)gpu_of(r)->multiprocessors;
-    a->tall = (uint32_t)ceil_div(a->m, sizes[i].tall);
-    a->wide = (uint32_t)ceil_div(a->n, QMM_WIDE);
-    int64_t tiles = a->tall * a->wide * a->batch, size = a->batch * a->m * a->n;
-    a->piece = ceil_div(steps, greatest(1, least(enough / tiles, steps / 2))) * QMM_STEP;
-    a->pieces = (uint32_t)ceil_div(a->k, a->piece);
+    int64_t blocks = a->tall * a->wide * a->batch, size = a->batch * a->m * a->n;
     int failed = !kernel;
+    a->pieces = (uint32_t)ceil_div(a->k, a->piece);
     if (!failed && a->pieces > 1) {
         failed = !(sums = buffer_new_on(r->stream, (size_t)(size * a->pieces) * sizeof *a->partial));
         a->partial = failed ? NULL : buffer_on(sums, r->stream);
     }
     if (!failed)
-        failed = gpu_launch_shared(r->stream, op, kernel, tiles * a->pieces, QMM_WARP_THREADS,
-                                   (size_t)QMM_BYTES(sizes[i].tall, bits), (void *[]){ a });
+        failed = gpu_launch_shared(r->stream, r->node->op->name, kernel, blocks * a->pieces, threads, (size_t)bytes,
+                                   (void *[]){ a });
     if (!failed && a->pieces > 1)
-        failed = !(kernel = quant_kernel(r, merge, "qmm_merge", -1, t)) || launch_quantized(r, kernel, size, a);
+        failed =
+            !(kernel = quant_kernel(r, merge, "qmm_merge", -1, t)) || launch_quantized(r, kernel, ceil_div(size, 4), a);
     if (sums)
         buffer_release(sums);
     return failed;
+}
+
+static int launch_warps(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
+{
+    enum { SIZES = 3 };
+    static struct gpu_found found[SIZES][FORMATS][DT_COUNT];
+    static const struct {
+        int tall;
+        const char *name;
+    } sizes[SIZES] = { { 16, "qmm_16" }, { 64, "qmm_64" }, { 128, "qmm_128" } };
+    int i = a->m <= 16 ? 0 : a->m <= 64 ? 1 : 2;
+    int64_t steps = ceil_div(a->k, QMM_STEP), enough = 2 * (int64_t)gpu_of(r)->multiprocessors;
+    a->tall = (uint32_t)ceil_div(a->m, sizes[i].tall);
+    a->wide = (uint32_t)ceil_div(a->n, QMM_WIDE);
+    int64_t tiles = a->tall * a->wide * a->batch;
+    a->piece = ceil_div(steps, greatest(1, least(enough / tiles, steps / 2))) * QMM_STEP;
+    return launch_tiles(r, a, quant_kernel(r, found[i][f], sizes[i].name, f, t), QMM_WARP_THREADS,
+                        QMM_BYTES(sizes[i].tall, bits), t);
+}
+
+/* Do groups of warps multiply matrices of a product that warps would? */
+static bool has_groups(const struct run *r, const struct qmm_args *a, enum dtype t)
+{
+    static struct gpu_known slots[DT_COUNT];
+    return a->m >= GROUPS_FROM && gpu_has(gpu_of(r), &slots[t], "quantize_groups", "qmm_groups_64_u4", t);
+}
+
+/* How groups multiply: tiles of which size, k in how many pieces.  What that takes is in units of 0.28 us of an H200,
+ * where a multiprocessor has one block at a time: a step of each size, what a block does before its first step and
+ * after its last, what adds up the pieces' sums. */
+struct group_cut {
+    int size;
+    int64_t pieces;
+};
+static struct group_cut cut_for_groups(const struct qmm_args *a, const int *tall, int sizes, int64_t multiprocessors)
+{
+    enum { MOST = 8, AROUND = 16, MERGE = 11, MERGE_MILLION = 8 };
+    static const int step_takes[] = { 3, 5 };
+    struct group_cut best = { 0, 1 };
+    int64_t steps = ceil_div(a->k, QMM_STEP), least_time = INT64_MAX;
+    for (int i = 0; i < sizes; i++) {
+        int64_t tiles = ceil_div(a->m, tall[i]) * ceil_div(a->n, QMM_WIDE) * a->batch;
+        for (int64_t pieces = 1; pieces <= least(MOST, greatest(1, steps / 2)); pieces++) {
+            int64_t time =
+                ceil_div(tiles * pieces, multiprocessors) * (ceil_div(steps, pieces) * step_takes[i] + AROUND);
+            if (pieces > 1)
+                time += MERGE + pieces * a->batch * a->m * a->n * MERGE_MILLION / 1000000;
+            if (time < least_time) {
+                least_time = time;
+                best = (struct group_cut){ i, pieces };
+            }
+        }
+    }
+    return best;
+}
+
+static int launch_groups(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
+{
+    enum { SIZES = 2 };
+    static struct gpu_found found[SIZES][FORMATS][DT_COUNT];
+    static const int tall[SIZES] = { 64, 128 };
+    static const char *const names[SIZES] = { "qmm_groups_64", "qmm_groups_128" };
+    struct group_cut cut = cut_for_groups(a, tall, SIZES, gpu_of(r)->multiprocessors);
+    a->tall = (uint32_t)ceil_div(a->m, tall[cut.size]);
+    a->wide = (uint32_t)ceil_div(a->n, QMM_WIDE);
+    a->piece = ceil_div(ceil_div(a->k, QMM_STEP), cut.pieces) * QMM_STEP;
+    return launch_tiles(r, a, kernel_of(r, "quantize_groups", found[cut.size][f], names[cut.size], f, t),
+                        QMM_GROUP_THREADS, QMM_GROUP_BYTES(tall[cut.size], bits), t);
 }
 
 static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
@@ -235,7 +308,7 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, 
     static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
     struct gpu *g = gpu_of(r);
     if (has_warps(r, a, bits, t))
-        return launch_warps(r, a, f, bits, t);
+        return has_groups(r, a, t) ? launch_groups(r, a, f, bits, t) : launch_warps(r, a, f, bits, t);
     bool few = a->transpose && a->m <= FEW;
     void *kernel = !few        ? quant_kernel(r, many[f], "qmm", f, t)
                    : a->m == 1 ? quant_kernel(r, one[f], "qmv", f, t)
@@ -370,9 +443,12 @@ static bool are_worth_numbers(const struct run *r, int64_t rows)
     if (rows <= FEW)
         return false;
     a.aligned = gpu_address(r, x) % 16 == 0;
-    if (!has_warps(r, &a, q->bits, (enum dtype)x->dtype) || rows >= NUMBERS_FROM)
+    if (!has_warps(r, &a, q->bits, (enum dtype)x->dtype))
         return true;
-    return rows >= NUMBERS_FROM_BLAS && blas_works(gpu_of(r));
+    bool groups = has_groups(r, &a, (enum dtype)x->dtype);
+    if (rows >= (groups ? NUMBERS_FROM_GROUPS : NUMBERS_FROM))
+        return true;
+    return rows >= (groups ? NUMBERS_FROM_GROUPS_BLAS : NUMBERS_FROM_BLAS) && blas_works(gpu_of(r));
 }
 
 int gpu_run_quantized_matmul(const struct run *r)

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cuda/kernels/quantize.h"
 #include "support/emulator.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -401,8 +402,17 @@ static unsigned most_shared(void *function)
 #define OF_GROUPS(what)                                                          \
     "cu_attention_groups" what "_64_f16", "cu_attention_groups" what "_64_bf16", \
         "cu_attention_groups" what "_128_f16", "cu_attention_groups" what "_128_bf16"
-    static const char *const names[] = { OF_GROUPS(""), OF_GROUPS("_to_queries"), OF_GROUPS("_to_keys"),
-                                         "cu_attention_groups_256_f16", "cu_attention_groups_256_bf16" };
+    static const char *const names[] = { OF_GROUPS(""),
+                                         OF_GROUPS("_to_queries"),
+                                         OF_GROUPS("_to_keys"),
+                                         "cu_attention_groups_256_f16",
+                                         "cu_attention_groups_256_bf16",
+#define X(f, bits)                                                                                 \
+    "cu_qmm_groups_64_" #f "_f16", "cu_qmm_groups_64_" #f "_bf16", "cu_qmm_groups_128_" #f "_f16", \
+        "cu_qmm_groups_128_" #f "_bf16",
+                                         QUANT_FORMATS(X)
+#undef X
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         emulated_fn *f = emulated_find(names[i]);
         if (f && !memcmp(&f, &function, sizeof f))

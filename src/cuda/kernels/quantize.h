@@ -39,11 +39,21 @@ enum {
     QMM_STEP = 128,
     QMM_CHUNK = 32,
     QMM_WARP_THREADS = 128,
+    QMM_GROUP_THREADS = 384,
+    QMM_GROUP_ROOM = 224 << 10,
+    QMM_MOST_STAGES = 8,
     QMM_DIMS = 8
 };
 /* Steps that are in shared memory, of tiles of so many rows of x, and their bytes. */
 #define QMM_STAGES(tall) ((tall) > 64 ? 2 : 3)
 #define QMM_BYTES(tall, bits) (QMM_STAGES(tall) * ((tall)*QMM_STEP * 2 + QMM_WIDE * QMM_STEP / 8 * (bits)))
+
+/* The same of what groups of warps multiply (quantize_groups.inc). */
+#define QMM_GROUP_STAGE(tall, bits) ((tall)*QMM_STEP * 2 + QMM_WIDE * QMM_STEP / 8 * (bits))
+#define QMM_GROUP_STAGES(tall, bits)                                                  \
+    (QMM_GROUP_ROOM / QMM_GROUP_STAGE(tall, bits) > QMM_MOST_STAGES ? QMM_MOST_STAGES \
+                                                                    : QMM_GROUP_ROOM / QMM_GROUP_STAGE(tall, bits))
+#define QMM_GROUP_BYTES(tall, bits) (QMM_GROUP_STAGES(tall, bits) * QMM_GROUP_STAGE(tall, bits) + 1024)
 
 /* n numbers x in groups, as codes, scales and biases of x's type (bytes in other formats than integers), or y as they
  * come back. */

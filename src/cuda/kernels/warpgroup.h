@@ -43,6 +43,8 @@ FN void group_close(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: 
 #define SUMS_64(c) SIXTEEN_SUMS(c, 0), SIXTEEN_SUMS(c, 4)
 #define SUMS_128(c) SUMS_64(c), SIXTEEN_SUMS(c, 8), SIXTEEN_SUMS(c, 12)
 #define SUMS_256(c) SUMS_128(c), SIXTEEN_SUMS(c, 16), SIXTEEN_SUMS(c, 20), SIXTEEN_SUMS(c, 24), SIXTEEN_SUMS(c, 28)
+/* Of sums that go on: operands of groups before the last n may be written over. */
+FN void group_wait_but_one(void) { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 #define GROUP_WAIT_64(n, c) asm volatile("wgmma.wait_group.sync.aligned %32;" : SUMS_64(c) : "n"(n) : "memory")
 #define GROUP_WAIT_128(n, c) asm volatile("wgmma.wait_group.sync.aligned %64;" : SUMS_128(c) : "n"(n) : "memory")
 
@@ -80,9 +82,20 @@ FN void group_close(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: 
                      : SUMS_##n(c)                                                                              \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                     \
     }
+/* The same with b whose rows run along what is summed. */
+#define GROUP_PRODUCT_BY(n, suffix, type, numbers, A, B)                                                        \
+    FN void group_product_by_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)            \
+    {                                                                                                           \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type \
+                     "." type " {" numbers "}, " A ", " B ", p, 1, 1, 0;}"                                      \
+                     : SUMS_##n(c)                                                                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                     \
+    }
 #define GROUP_PRODUCTS(suffix, type)                                               \
     GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")               \
     GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")              \
+    GROUP_PRODUCT_BY(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")  \
+    GROUP_PRODUCT_BY(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68") \
     GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")  \
     GROUP_PRODUCT_OF(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68") \
     GROUP_PRODUCT_OF(256, suffix, type, NUMBERS_128, "{%128, %129, %130, %131}", "%132")
@@ -100,6 +113,7 @@ FN shared_matrix matrix_at(shared_matrix m, int bytes) { return (shared_matrix){
 FN void show_to_products(void) {}
 FN void group_begin(void) {}
 FN void group_close(void) {}
+FN void group_wait_but_one(void) {}
 #define GROUP_WAIT_64(n, c) ((void)(n))
 #define GROUP_WAIT_128(n, c) ((void)(n))
 #define GROUP_WAIT_256(n, c) ((void)(n))
@@ -120,6 +134,21 @@ FN uint16_t element_of(shared_matrix m, int row, int column)
             (c)[o] += x[0][k] * y;                \
             (c)[2 + o] += x[1][k] * y;            \
         }
+/* A thread's two rows of what a group has in registers. */
+#define ROWS_OF_REGISTERS(suffix)                                                                               \
+    FN void rows_of_registers_##suffix(float x[2][16], const uint32_t a[4])                                     \
+    {                                                                                                           \
+        struct {                                                                                                \
+            uint32_t a[4];                                                                                      \
+        } mine = { { a[0], a[1], a[2], a[3] } };                                                                \
+        const TYPE_OF(mine) *all = emulated_gather(&mine, sizeof mine, __FILE__, __LINE__);                     \
+        int g = (int)threadIdx.x % 32 / 4;                                                                      \
+        for (int i = 0; i < 2; i++)                                                                             \
+            for (int k = 0; k < 16; k++)                                                                        \
+                x[i][k] = f32_from_##suffix((uint16_t)(all[4 * g + k % 8 / 2].a[k / 8 * 2 + i] >> k % 2 * 16)); \
+    }
+ROWS_OF_REGISTERS(f16)
+ROWS_OF_REGISTERS(bf16)
 #define GROUP_PRODUCTS(n, suffix)                                                                                    \
     FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)         \
     {                                                                                                                \
@@ -133,16 +162,17 @@ FN uint16_t element_of(shared_matrix m, int row, int column)
     }                                                                                                                \
     FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)                 \
     {                                                                                                                \
-        struct {                                                                                                     \
-            uint32_t a[4];                                                                                           \
-        } mine = { { a[0], a[1], a[2], a[3] } };                                                                     \
-        const TYPE_OF(mine) *all = emulated_gather(&mine, sizeof mine, __FILE__, __LINE__);                          \
-        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;                                             \
+        int t = (int)threadIdx.x % 4 * 2;                                                                            \
         float x[2][16];                                                                                              \
-        for (int i = 0; i < 2; i++)                                                                                  \
-            for (int k = 0; k < 16; k++)                                                                             \
-                x[i][k] = f32_from_##suffix((uint16_t)(all[4 * g + k % 8 / 2].a[k / 8 * 2 + i] >> k % 2 * 16));      \
+        rows_of_registers_##suffix(x, a);                                                                            \
         for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, k, 8 * j + t + o))              \
+    }                                                                                                                \
+    FN void group_product_by_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)                 \
+    {                                                                                                                \
+        int t = (int)threadIdx.x % 4 * 2;                                                                            \
+        float x[2][16];                                                                                              \
+        rows_of_registers_##suffix(x, a);                                                                            \
+        for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, 8 * j + t + o, k))              \
     }
 GROUP_PRODUCTS(64, f16)
 GROUP_PRODUCTS(128, f16)

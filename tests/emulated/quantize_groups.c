@@ -1,0 +1,1 @@
+#include "cuda/kernels/quantize_groups.cu"
