@@ -447,7 +447,7 @@ static bool are_worth_numbers(const struct run *r, int64_t rows)
     bool groups = has_groups(r, &a, (enum dtype)x->dtype);
     if (rows >= (groups ? NUMBERS_FROM_GROUPS : NUMBERS_FROM))
         return true;
-    return rows >= (groups ? NUMBERS_FROM_BLAS : NUMBERS_FROM_BLAS) && blas_works(gpu_of(r));
+    return rows >= NUMBERS_FROM_BLAS && blas_works(gpu_of(r));
 }
 
 int gpu_run_quantized_matmul(const struct run *r)
