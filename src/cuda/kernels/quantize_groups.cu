@@ -16,19 +16,6 @@ struct step_signals {
 /* Rows of codes that a thread fetches a part of: as many as let it have a whole number of 16 bytes of each. */
 FN int rows_at_once(const int bits) { return bits & -bits; }
 
-/* Until no more than the last n groups of copies are under way. */
-FN void wait_for_copies(const int n)
-{
-    switch (n) {
-    case 2: WAIT_GROUPS(2); break;
-    case 3: WAIT_GROUPS(3); break;
-    case 4: WAIT_GROUPS(4); break;
-    case 5: WAIT_GROUPS(5); break;
-    case 6: WAIT_GROUPS(6); break;
-    default: WAIT_GROUPS(0);
-    }
-}
-
 #define TALL 64
 #define N(name) name##_groups_64
 #include "cuda/kernels/quantize_groups.inc"
