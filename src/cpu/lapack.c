@@ -6,12 +6,62 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/sizes.h"
+#include "cpu/kernels.h"
+#include "cpu/kernels/gemm.h"
 #include "cpu/linalg.h"
 #include "ops/linalg.h"
 
 #ifndef CMPLXF /* glibc has it for GCC alone */
 #define CMPLXF(re, im) __builtin_complex((float)(re), (float)(im))
 #endif
+
+enum {
+    LARGE = 128,        /* rows and columns from which on a matrix is cut up */
+    CHOLESKY = 512,     /* the same for what one thread does as well without */
+    MANY = 16,          /* right sides that are worth products */
+    PANEL = SOLVE_ROWS, /* columns; this and STRIP are multiples of what products hold in registers */
+    STRIP = 96,
+    MOST_ROWS = 12, /* of those */
+};
+
+/* Are matrices so large, of `least` rows and columns, that they are cut up?  The job gets to know it with its sizes. */
+static bool cut_up(struct linalg_job *j, const struct scratch *s, int least)
+{
+    bool large = j->m >= least && j->n >= least;
+    if (!s->p)
+        j->shares = large;
+    return large;
+}
+
+/* Right of a panel: strips, the first of which is the next panel. */
+struct columns_part {
+    int at, wide;
+};
+
+static int64_t strips_right_of(int first, int n)
+{
+    return (n > first) + ceil_div(greatest(n - first - PANEL, 0), STRIP);
+}
+
+static struct columns_part strip_right_of(int first, int n, int64_t i)
+{
+    int at = first + (int)(i ? PANEL + (i - 1) * STRIP : 0);
+    return (struct columns_part){ at, (int)least(i ? STRIP : PANEL, n - at) };
+}
+
+/* Block i of a triangle: its rows, and the columns beside its part of the diagonal. */
+struct block_rows {
+    int at, rows, from, depth;
+};
+
+static struct block_rows triangle_block(int n, bool upper, int i)
+{
+    struct block_rows b = { .at = i * PANEL, .rows = (int)least(PANEL, n - i * PANEL) };
+    b.from = upper ? b.at + b.rows : 0;
+    b.depth = upper ? n - b.from : b.at;
+    return b;
+}
 
 /* n bytes of scratch. */
 static void *take_scratch(struct scratch *s, int64_t n)

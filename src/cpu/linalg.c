@@ -1,7 +1,8 @@
 /* linalg.c: linear algebra on the CPU: batches of matrices, each given to LAPACK by one thread.
  *
  * LAPACK itself keeps to the thread that calls it, so that results do not depend on how many there
- * are and threads do not multiply. */
+ * are and threads do not multiply.  A large matrix is cut up (panels.inc), and where there are fewer of them than
+ * threads these share each. */
 #define _GNU_SOURCE /* dladdr */
 #include "cpu/linalg.h"
 
@@ -96,8 +97,12 @@ static bool has_room(int buffers)
 
 enum admission { REFUSED, OLD_BUFFER, NEW_BUFFER };
 
-/* To be called before a thread enters OpenBLAS. */
-static enum admission blas_enter(void)
+/* Is this thread in it? */
+static _Thread_local bool in_blas;
+
+/* To be called before a thread enters OpenBLAS.  Who must not wait, for somebody in it waits for him, may be refused
+ * where others are not. */
+static enum admission blas_enter(bool wait)
 {
     enum admission how = REFUSED;
     lock_take(&door);
@@ -106,7 +111,7 @@ static enum admission blas_enter(void)
             how = OLD_BUFFER;
         else if (has_room(fresh + 1))
             how = NEW_BUFFER;
-        else if (inside)
+        else if (inside && wait)
             pthread_cond_wait(&one_left, &door.mutex);
         else
             break;
@@ -114,6 +119,7 @@ static enum admission blas_enter(void)
     inside += how != REFUSED;
     fresh += how == NEW_BUFFER;
     lock_give(&door);
+    in_blas = how != REFUSED;
     return how;
 }
 
@@ -125,6 +131,7 @@ static void blas_leave(enum admission how)
     made += how == NEW_BUFFER;
     pthread_cond_broadcast(&one_left);
     lock_give(&door);
+    in_blas = false;
 }
 
 /* Who was in it in the parent is not in the child, and keeps a buffer there. */
@@ -136,13 +143,44 @@ static void forget_lapack(void)
 }
 __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_lapack); }
 
+/* ---- one matrix */
+
+struct turns {
+    atomic_llong next;
+    int64_t n;
+    void (*fn)(void *ctx, int64_t i);
+    void *ctx;
+};
+
+static void take_turns(struct turns *t)
+{
+    for (int64_t i; (i = atomic_fetch_add(&t->next, 1)) < t->n;) t->fn(t->ctx, i);
+}
+
+static void help(void *ctx, int64_t begin, int64_t end)
+{
+    (void)begin, (void)end;
+    enum admission entry = in_blas ? REFUSED : blas_enter(false);
+    if (in_blas)
+        take_turns(ctx);
+    if (entry != REFUSED)
+        blas_leave(entry);
+}
+
+void linalg_share(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx)
+{
+    struct turns t = { .n = n, .fn = fn, .ctx = ctx };
+    pool_for(n < pool_threads() ? n : pool_threads(), 1, help, &t);
+    take_turns(&t); /* where others were refused, and had taken this thread's call */
+}
+
 /* ---- batches */
 
 static void some(void *ctx, int64_t begin, int64_t end)
 {
     struct linalg_job *j = ctx;
     struct scratch s = { .p = mx_try_malloc(j->scratch + 1) };
-    enum admission entry = s.p ? blas_enter() : REFUSED;
+    enum admission entry = s.p ? blas_enter(true) : REFUSED;
     if (entry == REFUSED) {
         atomic_store(&j->no_memory, true);
         free(s.p);
@@ -170,7 +208,10 @@ static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, 
         return 0;
     j->scratch = measure.used;
     int64_t least = j->m < j->n ? j->m : j->n, work = 1 + least * j->m * j->n;
-    pool_for(count, 1 + 32768 / work, some, j);
+    if (j->shares && count < pool_threads())
+        some(j, 0, count);
+    else
+        pool_for(count, 1 + 32768 / work, some, j);
     if (atomic_load(&j->no_memory)) {
         mx_fail_memory(j->scratch);
         return 1;

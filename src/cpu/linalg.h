@@ -30,6 +30,7 @@ struct linalg_job {
     char *y[3];
     size_t a_size, b_size, y_size[3]; /* bytes from one matrix to the next */
     int lwork, lrwork, liwork;
+    bool shares; /* set with the sizes: one matrix is work for several threads */
     size_t scratch;
     atomic_llong failed; /* the first matrix that failed */
     atomic_bool no_memory;
@@ -40,6 +41,9 @@ struct lapack {
     linalg_fn *inverse, *solve, *det, *cofactor, *slogdet, *pinv, *cholesky, *qr, *lu, *svd, *eigh, *eig;
 };
 extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
+
+/* Within a linalg_fn: calls fn(ctx, i) for i in 0..n, begun in this order, on several threads that may call LAPACK. */
+void linalg_share(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
 
 /* Finds LAPACK's functions in an opened library, before any of them is called; are they all there? */
 bool lapack_open(void *library);

@@ -19,6 +19,7 @@
 #include "core/error.h"
 #include "core/pool.h"
 #include "cpu/kernels.h"
+#include "cpu/kernels/gemm.h"
 #include "cpu/product.h"
 #include "support/effort.h"
 #include "support/levels.h"
@@ -474,6 +475,63 @@ static void halves_round_once(void)
     }
 }
 
+static void put_four(enum dtype t, char *to)
+{
+    if (t == DT_float64)
+        *(double *)to = 4;
+    else
+        *(float *)to = 4; /* and some imaginary part */
+}
+
+/* Triangles: L X is what X was, but for errors of rounding; rows and columns apart from each other, also backwards. */
+static void triangles(void)
+{
+    static const struct {
+        enum dtype t;
+        enum gemm_type type;
+        double epsilon;
+    } types[] = { { DT_float32, GEMM_f32, 6e-8 }, { DT_float64, GEMM_f64, 1.2e-16 }, { DT_complex64, GEMM_c64, 6e-8 } };
+    enum { ROOM = SOLVE_ROWS * 100 };
+    for (size_t s = 0; s < sizeof types / sizeof *types; s++)
+        for (int round = 0; round < 40 * EFFORT; round++) {
+            enum dtype t = types[s].t;
+            size_t size = dtype_size(t);
+            int64_t m = between(1, SOLVE_ROWS), n = between(1, 90), ldx = n + between(0, 5);
+            int64_t rs = round % 3 ? SOLVE_ROWS + 1 : 1, cs = round % 3 ? 1 : SOLVE_ROWS + 1;
+            bool unit = round % 2, back = round % 5 == 0;
+            char *l = malloc(ROOM * size), *x = malloc(ROOM * size), *before = malloc(ROOM * size);
+            for (int64_t i = 0; i < ROOM; i++) put(t, l + (size_t)i * size), put(t, x + (size_t)i * size);
+            memcpy(before, x, ROOM * size);
+            for (int64_t r = 0; r < m; r++) put_four(t, l + (size_t)(r * (rs + cs)) * size);
+            int64_t first = back ? m - 1 : 0, step = back ? -1 : 1;
+            cpu->gemm->type[types[s].type].solve(x + (size_t)(first * ldx) * size, step * ldx,
+                                                 l + (size_t)(first * (rs + cs)) * size, step * rs, step * cs, m, n,
+                                                 unit);
+            for (int64_t r = 0; r < m; r++)
+                for (int64_t j = 0; j < ldx; j++) {
+                    struct number want = get(t, before + (size_t)(r * ldx + j) * size), sum = { 0 };
+                    long double bound = 0;
+                    for (int64_t p = back ? r : 0; p <= (back ? m - 1 : r) && j < n; p++) {
+                        struct number a = get(t, l + (size_t)(r * rs + p * cs) * size),
+                                      b = get(t, x + (size_t)(p * ldx + j) * size);
+                        if (p == r && unit)
+                            a = (struct number){ .re = 1 };
+                        sum.re += a.re * b.re - a.im * b.im;
+                        sum.im += a.re * b.im + a.im * b.re;
+                        bound += (fabsl(a.re) + fabsl(a.im)) * (fabsl(b.re) + fabsl(b.im));
+                    }
+                    if (j >= n) /* between the rows */
+                        assert_memory_equal(x + (size_t)(r * ldx + j) * size, before + (size_t)(r * ldx + j) * size,
+                                            size);
+                    else if (bound < 1e30L && !(fabsl(sum.re - want.re) + fabsl(sum.im - want.im) <=
+                                                4 * (double)m * types[s].epsilon * bound))
+                        fail_msg("%s %s: %ld rows, row %ld column %ld of %ld", cpu->isa, dtype_name(t), (long)m,
+                                 (long)r, (long)j, (long)n);
+                }
+            free(l), free(x), free(before);
+        }
+}
+
 static void no_memory(void)
 {
     enum { N = 300 };
@@ -506,6 +564,7 @@ TEST(batches)
 TEST(empty)
 TEST(same_bits)
 TEST(halves_round_once)
+TEST(triangles)
 TEST(no_memory)
 
 /* ---- speed ---- */
@@ -616,7 +675,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_sizes),       cmocka_unit_test(test_edges),     cmocka_unit_test(test_large_edges),
         cmocka_unit_test(test_batches),           cmocka_unit_test(test_empty),     cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_halves_round_once), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_halves_round_once), cmocka_unit_test(test_triangles), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

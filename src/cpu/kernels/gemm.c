@@ -71,12 +71,12 @@ enum { VBYTES = 16 };
  * smaller where vectors are long, the one of B saves more reading where the tile is flat. */
 #define A_STAYS (TILE_ROWS >= 8)
 
-#define REAL_KERNEL(suffix)                                                                                           \
+#define REAL_KERNEL(suffix, solver)                                                                                   \
     {                                                                                                                 \
         .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix), .kc = 2048 / (int)sizeof(T_##suffix), \
         .pack = pack_##suffix, .tile = tile_##suffix, .direct = direct_##suffix, .add = add_##suffix,                 \
         .axpby = axpby_##suffix, .pixels = pixels_##suffix, .channels = channels_##suffix,                            \
-        .channels_weight = channels_weight_##suffix                                                                   \
+        .channels_weight = channels_weight_##suffix, .solve = solver                                                  \
     }
 
 /* n < w elements, w a power of two, in moves of known size: a memcpy of so little would be slow. */
@@ -97,15 +97,19 @@ typedef uint64_t T_u64;
 
 #define SUFFIX f32
 #define LANES4 1
+#define SOLVES 1
 #include "cpu/kernels/gemm.inc"
 #define SUFFIX f64
 #define LANES4 0
+#define SOLVES 1
 #include "cpu/kernels/gemm.inc"
 #define SUFFIX u32
 #define LANES4 1
+#define SOLVES 0
 #include "cpu/kernels/gemm.inc"
 #define SUFFIX u64
 #define LANES4 0
+#define SOLVES 0
 #include "cpu/kernels/gemm.inc"
 #include "cpu/kernels/gemm_complex.inc"
 
@@ -165,12 +169,13 @@ TEMPLATE V_f32 from_f16(H_u16 h)
 extern const struct gemm_kernels LEVEL(gemm_kernels);
 const struct gemm_kernels LEVEL(gemm_kernels) = {
     .type = {
-        [GEMM_f32] = REAL_KERNEL(f32),
-        [GEMM_f64] = REAL_KERNEL(f64),
-        [GEMM_u32] = REAL_KERNEL(u32),
-        [GEMM_u64] = REAL_KERNEL(u64),
+        [GEMM_f32] = REAL_KERNEL(f32, solve_f32),
+        [GEMM_f64] = REAL_KERNEL(f64, solve_f64),
+        [GEMM_u32] = REAL_KERNEL(u32, NULL),
+        [GEMM_u64] = REAL_KERNEL(u64, NULL),
         [GEMM_c64] = { .mr = COMPLEX_ROWS, .nr = COMPLEX_VECTORS * VBYTES / 4, .kc = 256,
-                       .pack = pack_c64, .tile = tile_c64, .add = add_c64, .axpby = axpby_c64 },
+                       .pack = pack_c64, .tile = tile_c64, .add = add_c64, .axpby = axpby_c64,
+                       .solve = solve_c64 },
     },
     .gemv = { [DT_float32] = gemv_f32, [DT_float64] = gemv_f64, [DT_float16] = gemv_f16,
               [DT_bfloat16] = gemv_bf16 },

@@ -21,6 +21,7 @@ enum gemm_type { GEMM_f32, GEMM_f64, GEMM_c64, GEMM_u32, GEMM_u64, GEMM_TYPES };
 enum {
     GEMV_BLOCK = 1024, /* gemv sums K in blocks of this many */
     GEMV_VECTORS = 4,
+    SOLVE_ROWS = 48, /* as many of a triangle at a time */
 };
 
 /* Where the elements of a pixel that meet a stretch of weights lie. */
@@ -56,6 +57,10 @@ struct gemm_kernel {
     /* Its derivative: b[r * ldb + j] += sum over i of a[i * rs + runs[r].at + j] * c[i * ldc + j]. */
     void (*channels_weight)(const void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs,
                             int64_t n_runs, void *b, int64_t ldb, int64_t m, int64_t n);
+    /* X = L^-1 X for a lower triangle L of m <= SOLVE_ROWS rows, element (i, p) at l[i * rs + p * cs], and X of n
+     * columns; unit: its diagonal counts as ones.  Strides may be negative: then it is an upper one, from its end.
+     * NULL for integers. */
+    void (*solve)(void *x, int64_t ldx, const void *l, int64_t rs, int64_t cs, int64_t m, int64_t n, bool unit);
     /* y = y + x */
     void (*add)(void *y, const void *x, int64_t n);
     /* y = alpha x + beta c, each rounded for itself; y may be x; c may be NULL. */
