@@ -85,6 +85,7 @@ static int asked(double n)
 static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U"; }
 
 #define T float
+#define LR(f) blas_f32.f
 #define R float
 #define K(f) f##_f32
 #define LETTER "s"
@@ -93,10 +94,12 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define CONJ(x) (x)
 #define MODULUS(x) fabs((double)(x))
 #define EPSILON FLT_EPSILON
+#define SMALLEST FLT_MIN
 #define IS_COMPLEX 0
 #include "cpu/lapack.inc"
 
 #define T double
+#define LR(f) blas_f64.f
 #define R double
 #define K(f) f##_f64
 #define LETTER "d"
@@ -105,10 +108,12 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define CONJ(x) (x)
 #define MODULUS(x) fabs((double)(x))
 #define EPSILON DBL_EPSILON
+#define SMALLEST DBL_MIN
 #define IS_COMPLEX 0
 #include "cpu/lapack.inc"
 
 #define T float _Complex
+#define LR(f) blas_f32.f
 #define R float
 #define K(f) f##_c64
 #define LETTER "c"
@@ -117,6 +122,7 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define CONJ(x) conjf(x)
 #define MODULUS(x) cabs(x)
 #define EPSILON FLT_EPSILON
+#define SMALLEST FLT_MIN
 #define IS_COMPLEX 1
 #include "cpu/lapack.inc"
 

@@ -141,6 +141,29 @@ def test_cholesky(dtype, n, upper):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
+@pytest.mark.parametrize("n", [128, 145, 193, 340])
+@pytest.mark.parametrize("upper", [False, True])
+def test_eigh(dtype, n, upper):
+    part = np.triu if upper else np.tril
+    low_rank = random((n, n), dtype) * (np.arange(n) < 20)
+    size = 1e150 if dtype == np.float64 else 1e18
+    for a in (
+        random((n, n), dtype),
+        low_rank,
+        random((n, n), dtype) * dtype(size),
+        random((n, n), dtype) / dtype(size),
+    ):
+        a = a @ adjoint(a) if a is low_rank else a + adjoint(a)
+        w, v = (np.array(y) for y in L.eigh(mlx_of(part(a) + (a - part(a)) * 9), "U" if upper else "L"))
+        want, vectors = scipy.linalg.eigh(a)
+        unit = abs(want).max()
+        assert (np.diff(w) >= 0).all() and abs(w - want).max() <= 60 * np.finfo(dtype).eps * unit
+        a, w, want = (wide(y) / unit for y in (a, w, want))
+        as_small(residual(v * w, adjoint(v), of=a), residual(vectors * want, adjoint(vectors), of=a), dtype)
+        as_small(*(residual(adjoint(y), y, of=np.eye(n)) for y in (v, vectors)), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
 @pytest.mark.parametrize("m, n", SHAPES)
 class TestRectangles:
     def test_qr(self, dtype, m, n):
@@ -237,6 +260,7 @@ def test_not_finite(dtype, what):
         L.cholesky,
         lambda x: L.cholesky(x, upper=True),
         lambda x: L.qr(x)[1],
+        lambda x: L.eigh(x)[1],
         lambda x: L.slogdet(x)[1],
         lambda x: L.lu(x)[1],
         lambda x: L.solve(x, b),
@@ -267,7 +291,7 @@ for dtype in (np.float32, np.float64, np.complex64):
         rows = array(rng.standard_normal((*batch, n + 100, n)).astype(dtype))
         for y in (L.inv(x), L.solve(x, b), L.solve(x, b[..., :5]), *L.lu(x), *L.slogdet(x), L.det(x / 5), *L.qr(x),
                   *L.qr(rows), *L.qr(mx.swapaxes(rows, -1, -2)), L.cholesky(s), L.cholesky(s, upper=True), L.tri_inv(s),
-                  L.solve_triangular(s, b), L.solve_triangular(s, b, upper=True), L.tri_inv(s, True)):
+                  L.solve_triangular(s, b), L.solve_triangular(s, b, upper=True), L.tri_inv(s, True), *L.eigh(s)):
             print(hashlib.sha256(np.array(y).tobytes()).hexdigest())
 """
 
