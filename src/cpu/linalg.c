@@ -97,12 +97,8 @@ static bool has_room(int buffers)
 
 enum admission { REFUSED, OLD_BUFFER, NEW_BUFFER };
 
-/* Is this thread in it? */
-static _Thread_local bool in_blas;
-
-/* To be called before a thread enters OpenBLAS.  Who must not wait, for somebody in it waits for him, may be refused
- * where others are not. */
-static enum admission blas_enter(bool wait)
+/* To be called before a thread enters OpenBLAS. */
+static enum admission blas_enter(void)
 {
     enum admission how = REFUSED;
     lock_take(&door);
@@ -111,7 +107,7 @@ static enum admission blas_enter(bool wait)
             how = OLD_BUFFER;
         else if (has_room(fresh + 1))
             how = NEW_BUFFER;
-        else if (inside && wait)
+        else if (inside)
             pthread_cond_wait(&one_left, &door.mutex);
         else
             break;
@@ -119,7 +115,6 @@ static enum admission blas_enter(bool wait)
     inside += how != REFUSED;
     fresh += how == NEW_BUFFER;
     lock_give(&door);
-    in_blas = how != REFUSED;
     return how;
 }
 
@@ -131,7 +126,6 @@ static void blas_leave(enum admission how)
     made += how == NEW_BUFFER;
     pthread_cond_broadcast(&one_left);
     lock_give(&door);
-    in_blas = false;
 }
 
 /* Who was in it in the parent is not in the child, and keeps a buffer there. */
@@ -143,35 +137,38 @@ static void forget_lapack(void)
 }
 __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_lapack); }
 
-/* ---- one matrix */
+/* ---- one matrix
+ *
+ * Only the thread that has a matrix is in OpenBLAS: others that came in would wait for buffers that it has, while it
+ * waits for them. */
 
 struct turns {
+    pthread_t owner;
+    bool begun; /* its own part; nobody else looks */
     atomic_llong next;
     int64_t n;
     void (*fn)(void *ctx, int64_t i);
     void *ctx;
 };
 
-static void take_turns(struct turns *t)
+static void take_turns(void *turns, int64_t begin, int64_t end)
 {
-    for (int64_t i; (i = atomic_fetch_add(&t->next, 1)) < t->n;) t->fn(t->ctx, i);
-}
-
-static void help(void *ctx, int64_t begin, int64_t end)
-{
+    struct turns *t = turns;
     (void)begin, (void)end;
-    enum admission entry = in_blas ? REFUSED : blas_enter(false);
-    if (in_blas)
-        take_turns(ctx);
-    if (entry != REFUSED)
-        blas_leave(entry);
+    if (pthread_equal(t->owner, pthread_self()) && !t->begun) {
+        t->begun = true;
+        t->fn(t->ctx, 0);
+    }
+    for (int64_t i; (i = atomic_fetch_add(&t->next, 1)) < t->n;) t->fn(t->ctx, i);
 }
 
 void linalg_share(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx)
 {
-    struct turns t = { .n = n, .fn = fn, .ctx = ctx };
-    pool_for(n < pool_threads() ? n : pool_threads(), 1, help, &t);
-    take_turns(&t); /* where others were refused, and had taken this thread's call */
+    struct turns t = { .owner = pthread_self(), .next = 1, .n = n, .fn = fn, .ctx = ctx };
+    if (n == 0)
+        return;
+    pool_for(n < pool_threads() ? n : pool_threads(), 1, take_turns, &t);
+    take_turns(&t, 0, 0); /* others may have taken this thread's call, but not its part */
 }
 
 /* ---- batches */
@@ -180,7 +177,7 @@ static void some(void *ctx, int64_t begin, int64_t end)
 {
     struct linalg_job *j = ctx;
     struct scratch s = { .p = mx_try_malloc(j->scratch + 1) };
-    enum admission entry = s.p ? blas_enter(true) : REFUSED;
+    enum admission entry = s.p ? blas_enter() : REFUSED;
     if (entry == REFUSED) {
         atomic_store(&j->no_memory, true);
         free(s.p);

@@ -42,7 +42,8 @@ struct lapack {
 };
 extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
 
-/* Within a linalg_fn: calls fn(ctx, i) for i in 0..n, begun in this order, on several threads that may call LAPACK. */
+/* Within a linalg_fn: calls fn(ctx, i) for i in 0..n, on several threads.  Number 0 is done by the calling one, and may
+ * call LAPACK; the others must not. */
 void linalg_share(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
 
 /* Finds LAPACK's functions in an opened library, before any of them is called; are they all there? */
