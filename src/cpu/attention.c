@@ -22,10 +22,11 @@
 #include "cpu/run.h"
 
 enum {
-    BLOCK = 240, /* keys (or queries, in the derivative) at a time: a multiple of every panel */
-    FEW = 8,     /* queries of one head of keys that read K and V in place */
-    PIECE = 512, /* keys at a time then */
-    AHEAD = 64,  /* of which so many are asked for ahead */
+    BLOCK = 240,  /* keys (or queries, in the derivative) at a time: a multiple of every panel */
+    FEW = 8,      /* queries of one head of keys that read K and V in place */
+    PIECE = 512,  /* keys at a time then */
+    AHEAD = 64,   /* of which so many are asked for ahead */
+    TOGETHER = 4, /* panels of keys, in the derivative */
 };
 static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if one head fits */
 
@@ -44,6 +45,7 @@ struct attention_job {
     int64_t first, units; /* heads of keys that are packed now, of batch * kv */
     char *packed;
     int64_t unit_bytes;
+    int64_t chunks, each; /* of keys, so many panels to one, whose parts of dq are apart; none where dq is made alone */
     char *space;
     size_t bytes; /* of the space of one thread */
 };
@@ -308,10 +310,11 @@ static size_t loaded_bytes(const struct attention_job *j)
 {
     return (size_t)((BLOCK > j->width ? BLOCK : j->width) * widest(j)) * j->wsize;
 }
+static size_t to_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static char *take_space(char **space, size_t bytes)
 {
     char *p = *space;
-    *space += (bytes + 63) / 64 * 64;
+    *space += to_lines(bytes);
     return p;
 }
 
@@ -426,18 +429,21 @@ static int over_units(struct attention_job *j, int64_t pack_jobs, job_fn *packin
 {
     int64_t all = j->p.batch * j->p.kv, some = ROOM / j->unit_bytes;
     some = some < 1 ? 1 : least(some, all);
-    j->packed = mx_malloc((size_t)(some * j->unit_bytes + 64));
-    j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
-    bool failed = !j->space;
-    for (j->first = 0; j->first < all && !failed; j->first += some) {
+    size_t packed = to_lines((size_t)(some * j->unit_bytes));
+    j->bytes = to_lines(j->bytes);
+    struct buffer *room = buffer_new(packed + (size_t)pool_threads() * j->bytes);
+    if (!room)
+        return 1;
+    j->packed = room->host;
+    j->space = j->packed + packed;
+    for (j->first = 0; j->first < all; j->first += some) {
         j->units = least(some, all - j->first);
         crew_for(j->units * pack_jobs, pool_threads(), j->space, j->bytes, packing, j);
         for (int i = 0; i < 2 && working[i]; i++)
             crew_for(j->units * jobs[i], pool_threads(), j->space, j->bytes, working[i], j);
     }
-    free(j->packed);
-    free(j->space);
-    return failed;
+    buffer_release(room);
+    return 0;
 }
 
 static int forward(struct attention_job *j)
@@ -585,14 +591,16 @@ static int forward_few(struct attention_job *j)
 /* ---- backward
  *
  * With S the scores, P the weights and dP = dY V^T:  dS = P (dP - delta),  dQ = scale dS K,
- * dK = scale dS^T Q,  dV = P^T dY.  One pass over panels of queries makes dQ, one over panels of
- * keys dK and dV, each from scores of its own. */
+ * dK = scale dS^T Q,  dV = P^T dY.  One pass over panels of keys makes all three: dK and dV of a panel, and for a
+ * chunk of panels its part of dQ; the parts are added in their order.  Where there are few scores, or no room for such
+ * parts, one over panels of queries makes dQ, one over panels of keys dK and dV, each from scores of its own. */
 
-/* Packed for a unit: K, V and K turned; then Q, dY and both turned for each head of the group. */
+/* Packed for a unit: K, V and K turned; then Q, dY and both turned for each head of the group; then parts of dQ. */
 struct packed_unit {
     char *k, *v, *turned_k;
     char *q, *ct, *turned_q, *turned_ct; /* of head 0 of the group */
     size_t head;                         /* from head to head */
+    char *parts;
 };
 static struct packed_unit unit_at(const struct attention_job *j, int64_t unit)
 {
@@ -607,7 +615,16 @@ static struct packed_unit unit_at(const struct attention_job *j, int64_t unit)
     p.turned_ct = p.turned_q + (size_t)turned_panels(j, j->p.length, j->p.d) * w;
     char *end = p.turned_ct + (size_t)turned_panels(j, j->p.length, j->p.e) * w;
     p.head = (size_t)(end - p.q);
+    p.parts = p.q + (size_t)j->p.group * p.head;
     return p;
+}
+
+/* Elements of a row of a part of dQ: whole vectors; the part that a chunk has of a head. */
+static int64_t part_row(const struct attention_job *j) { return ceil_div(j->p.d, 16) * 16; }
+static int64_t part_size(const struct attention_job *j) { return j->p.length * part_row(j); }
+static char *part_of(const struct attention_job *j, int64_t unit, int64_t chunk, int64_t head)
+{
+    return unit_at(j, unit).parts + (size_t)((chunk * j->p.group + head) * part_size(j)) * j->wsize;
 }
 
 static void pack_all(void *job, int64_t i, char *space)
@@ -632,11 +649,17 @@ static void pack_all(void *job, int64_t i, char *space)
                space);
 }
 
+/* Of a panel of keys as what dS is multiplied with. */
+static size_t turned_keys_bytes(const struct attention_job *j)
+{
+    return (size_t)(ceil_div(j->p.d, j->width) * j->width * j->width) * j->wsize;
+}
+
 static size_t backward_bytes(const struct attention_job *j)
 {
-    return 4096 + loaded_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->p.d) +
-           2 * attention_panel_bytes(j, j->p.e) + 2 * attention_panel_bytes(j, BLOCK) +
-           3 * attention_panel_bytes(j, 1) + 2 * attention_panel_bytes(j, j->p.d) + attention_panel_bytes(j, j->p.e);
+    size_t of_d = attention_panel_bytes(j, j->p.d), of_e = attention_panel_bytes(j, j->p.e);
+    return 8192 + loaded_bytes(j) + mask_bytes(j) + 2 * of_d + of_e + (2 + TOGETHER) * attention_panel_bytes(j, BLOCK) +
+           3 * attention_panel_bytes(j, 1) + 3 * of_d + TOGETHER * (2 * of_d + 2 * of_e + turned_keys_bytes(j));
 }
 
 static void query_panel(void *job, int64_t i, char *space)
@@ -687,10 +710,20 @@ static void query_panel(void *job, int64_t i, char *space)
     put_panel(j, j->dq + at * (size_t)j->p.d * j->size, dq, n, j->p.d, rows);
 }
 
-/* y += A times a panel of the weights, of keys from `key` on, of m queries from t on whose tops these are, each for the
- * keys that it sees; `spare`: space for a panel like y. */
-static void add_by_queries(const struct attention_job *j, char *y, int64_t rows, const char *a, const char *weights,
-                           const char *top, int64_t t, int64_t m, int64_t key, char *spare)
+/* How many of n queries from t on are left out for keys from `key` on, which they do not see: whole panels of them, and
+ * none where some see no key at all and have to do with all. */
+static int64_t without(const struct attention_job *j, int64_t t, int64_t n, int64_t key)
+{
+    int64_t off = j->p.keys - j->p.length, first = key - off - t;
+    if (!j->p.a->causal || t + off < 0 || first <= 0)
+        return 0;
+    return first >= n ? n : first / j->g->mr * j->g->mr;
+}
+
+/* y += A, panels `step` apart, times a panel of the weights, of keys from `key` on, of m queries from t on whose tops
+ * these are, each for the keys that it sees; `spare`: space for a panel like y. */
+static void add_by_queries(const struct attention_job *j, char *y, int64_t rows, const char *a, int64_t step,
+                           const char *weights, const char *top, int64_t t, int64_t m, int64_t key, char *spare)
 {
     size_t w = j->wsize;
     for (int64_t i = 0; i < m; i++) {
@@ -700,66 +733,184 @@ static void add_by_queries(const struct attention_job *j, char *y, int64_t rows,
         if (!n)
             continue;
         memcpy(spare, y, attention_panel_bytes(j, rows));
-        j->g->tile(spare, j->width, a + (size_t)(i * j->g->mr) * w, j->g->mr * m, weights + (size_t)(i * j->width) * w,
-                   0, rows, j->width, 1, true);
+        j->g->tile(spare, j->width, a + (size_t)(i * j->g->mr) * w, step, weights + (size_t)(i * j->width) * w, 0, rows,
+                   j->width, 1, true);
         for (int64_t r = 0; r < rows; r++)
             memcpy(y + (size_t)(r * j->width) * w, spare + (size_t)(r * j->width) * w, (size_t)n * w);
+    }
+}
+
+/* dS of a panel of n keys, m rows from `from` on, becomes columns from `at` on of panels of rows, as a product takes
+ * them; rows before, which it does not have, are zeros there. */
+static void turn_slopes(const struct attention_job *j, char *turned, int64_t step, const char *ds, int64_t from,
+                        int64_t m, int64_t at, int64_t n)
+{
+    const struct gemm_kernel *g = j->g;
+    turned += (size_t)(at * g->mr) * j->wsize;
+    for (int64_t i = 0; i < from; i += g->mr, turned += (size_t)step * j->wsize)
+        memset(turned, 0, (size_t)(g->mr * n) * j->wsize);
+    g->pack(turned, step, g->mr, ds, j->width, 1, m, n);
+}
+
+/* A part of dQ, of m queries from t on, += dS K, of n keys from `key` on, from panels; each query with what it sees if
+ * some of the keys are wild. */
+static void add_to_queries(const struct attention_job *j, char *dq, const char *turned, const char *keys, int64_t t,
+                           int64_t m, int64_t key, int64_t n, bool wild)
+{
+    const struct gemm_kernel *g = j->g;
+    int64_t row = part_row(j), columns = least(row, ceil_div(j->p.d, j->width) * j->width);
+    if (!wild) {
+        g->tile(dq, row, turned, g->mr * n, keys, j->width * n, m, columns, n, true);
+        return;
+    }
+    for (int64_t i = 0; i < m; i++) {
+        int64_t depth = seen_of(j, t + i, key, n);
+        if (depth)
+            g->tile(dq + (size_t)(i * row) * j->wsize, row,
+                    turned + (size_t)(i / g->mr * g->mr * n + i % g->mr) * j->wsize, 0, keys, j->width * n, 1, columns,
+                    depth, true);
+    }
+}
+
+/* A panel of n keys from `key` on, with its part of dK and dV, and dS of some queries. */
+struct panel_of_keys {
+    int64_t key, n;
+    char *k, *v, *dk, *dv, *ds;
+};
+
+/* What a panel has from m queries of head h from t on, which is row `skip` of a block: to dK and dV, and dS. */
+static void panel_back(const struct attention_job *j, const struct panel_of_keys *y, const struct packed_unit *p,
+                       int64_t b, int64_t h, int64_t block, int64_t skip, int64_t m, char *s, char *tile, char *spare)
+{
+    const struct gemm_kernel *g = j->g;
+    int64_t off = j->p.keys - j->p.length, t = block + skip, step = g->mr * least(BLOCK, j->p.length - block);
+    size_t w = j->wsize, in = (size_t)(h % j->p.group) * p->head,
+           first = (size_t)((b * j->p.heads + h) * j->p.length + t) * w;
+    bool some_unseen = j->p.a->causal && y->key + y->n > t + off + 1;
+    g->tile(s, j->width, p->q + in + (size_t)(t * j->p.d) * w, g->mr * j->p.d, y->k, 0, m, j->width, j->p.d, false);
+    if (j->p.mask || some_unseen)
+        mask_rows(j, s, tile, m, t, b, h, y->key, y->n);
+    g->tile(y->ds, j->width, p->ct + in + (size_t)(t * j->p.e) * w, g->mr * j->p.e, y->v, 0, m, j->width, j->p.e,
+            false);
+    cpu->attention->slope[j->work](s, y->ds, (size_t)m, j->top + first, j->sum + first, j->delta + first, true);
+    const char *cts = p->turned_ct + in + (size_t)(turned_panels(j, block, j->p.e) + skip * g->mr) * w;
+    const char *qs = p->turned_q + in + (size_t)(turned_panels(j, block, j->p.d) + skip * g->mr) * w;
+    if (some_unseen && (has_wild(j, j->p.q, b, h, t, t + m, j->p.d) || has_wild(j, j->ct, b, h, t, t + m, j->p.e))) {
+        add_by_queries(j, y->dv, j->p.e, cts, step, s, j->top + first, t, m, y->key, spare);
+        add_by_queries(j, y->dk, j->p.d, qs, step, y->ds, j->top + first, t, m, y->key, spare);
+        return;
+    }
+    g->tile(y->dv, j->width, cts, step, s, 0, j->p.e, j->width, m, true);
+    g->tile(y->dk, j->width, qs, step, y->ds, 0, j->p.d, j->width, m, true);
+}
+
+/* dK and dV of n keys from `key` on, at most TOGETHER panels; to dq, if that is not NULL, is added what they give to
+ * the queries. */
+static void keys_back(struct attention_job *j, int64_t unit, int64_t key, int64_t n, char *dq, char *space)
+{
+    const struct gemm_kernel *g = j->g;
+    int64_t group = j->p.group, b = unit / j->p.kv, kv = unit % j->p.kv, count = ceil_div(n, j->width);
+    struct packed_unit p = unit_at(j, unit);
+    struct panel_of_keys panel[TOGETHER];
+    size_t w = j->wsize, of_d = attention_panel_bytes(j, j->p.d), of_e = attention_panel_bytes(j, j->p.e);
+    char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
+    char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),
+         *ds = take_space(&space, attention_panel_bytes(j, BLOCK));
+    char *spare = take_space(&space, of_d > of_e ? of_d : of_e);
+    char *turned = take_space(&space, TOGETHER * attention_panel_bytes(j, BLOCK) + 64);
+    char *keys = take_space(&space, TOGETHER * turned_keys_bytes(j));
+    for (int64_t i = 0; i < count; i++) {
+        struct panel_of_keys *y = &panel[i];
+        *y = (struct panel_of_keys){ key + i * j->width, least(j->width, n - i * j->width), .ds = ds };
+        y->k = take_space(&space, of_d);
+        y->v = take_space(&space, of_e);
+        y->dk = take_space(&space, of_d);
+        y->dv = take_space(&space, of_e);
+        pack_panel(j, y->k, j->p.k, 3, b, kv, y->key, y->n, j->p.d, j->p.a->scale, rows);
+        if (dq)
+            g->pack(keys + (size_t)(i * j->width * j->width) * w, j->width * n, (int)j->width, rows, 1, j->p.d, j->p.d,
+                    y->n);
+        pack_panel(j, y->v, j->p.v, 3, b, kv, y->key, y->n, j->p.e, 1, rows);
+        memset(y->dk, 0, of_d);
+        memset(y->dv, 0, of_e);
+    }
+    for (int64_t head = 0; head < group; head++)
+        for (int64_t block = 0; block < j->p.length; block += BLOCK) {
+            int64_t whole = least(BLOCK, j->p.length - block), first = without(j, block, whole, key);
+            int64_t t = block + first, m = whole - first, step = g->mr * n;
+            for (int64_t i = 0; i < count && m; i++) {
+                const struct panel_of_keys *y = &panel[i];
+                int64_t skip = without(j, block, whole, y->key);
+                if (skip < whole)
+                    panel_back(j, y, &p, b, kv * group + head, block, skip, whole - skip, s, tile, spare);
+                if (dq)
+                    turn_slopes(j, turned, step, ds, least(skip, whole) - first, whole - skip, i * j->width, y->n);
+            }
+            if (dq && m)
+                add_to_queries(j, dq + (size_t)(head * part_size(j) + t * part_row(j)) * w, turned, keys, t, m, key, n,
+                               first_unseen(j, t) < key + n && has_wild(j, j->p.k, b, kv, key, key + n, j->p.d));
+        }
+    for (int64_t i = 0; i < count; i++) {
+        const struct panel_of_keys *y = &panel[i];
+        size_t at = (size_t)((b * j->p.kv + kv) * j->p.keys + y->key);
+        g->axpby(y->dk, y->dk, j->p.a->scale, NULL, 0, j->p.d * j->width);
+        put_panel(j, j->dk + at * (size_t)j->p.d * j->size, y->dk, y->n, j->p.d, rows);
+        put_panel(j, j->dv + at * (size_t)j->p.e * j->size, y->dv, y->n, j->p.e, rows);
     }
 }
 
 static void key_panel(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
-    const struct gemm_kernel *g = j->g;
-    int64_t group = j->p.group, count = ceil_div(j->p.keys, j->width);
-    int64_t unit = j->first + i / count, b = unit / j->p.kv, kv = unit % j->p.kv;
-    int64_t key = i % count * j->width, n = least(j->width, j->p.keys - key);
-    struct packed_unit p = unit_at(j, unit);
-    char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *k = take_space(&space, attention_panel_bytes(j, j->p.d)),
-         *v = take_space(&space, attention_panel_bytes(j, j->p.e));
-    char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),
-         *ds = take_space(&space, attention_panel_bytes(j, BLOCK));
-    char *dk = take_space(&space, attention_panel_bytes(j, j->p.d)),
-         *dv = take_space(&space, attention_panel_bytes(j, j->p.e));
-    char *spare_k = take_space(&space, attention_panel_bytes(j, j->p.d)),
-         *spare_v = take_space(&space, attention_panel_bytes(j, j->p.e));
-    size_t w = j->wsize;
-    pack_panel(j, k, j->p.k, 3, b, kv, key, n, j->p.d, j->p.a->scale, rows);
-    pack_panel(j, v, j->p.v, 3, b, kv, key, n, j->p.e, 1, rows);
-    memset(dk, 0, attention_panel_bytes(j, j->p.d));
-    memset(dv, 0, attention_panel_bytes(j, j->p.e));
-    int64_t off = j->p.keys - j->p.length;
-    for (int64_t head = 0; head < group; head++) {
-        int64_t h = kv * group + head;
-        size_t at = (size_t)((b * j->p.heads + h) * j->p.length), in = (size_t)head * p.head;
-        for (int64_t t = 0; t < j->p.length; t += BLOCK) {
-            int64_t m = least(BLOCK, j->p.length - t);
-            if (j->p.a->causal && t + off >= 0 && t + m - 1 + off < key)
-                continue;
-            g->tile(s, j->width, p.q + in + (size_t)(t * j->p.d) * w, g->mr * j->p.d, k, 0, m, j->width, j->p.d, false);
-            if (j->p.mask || (j->p.a->causal && key + n > t + off + 1))
-                mask_rows(j, s, tile, m, t, b, h, key, n);
-            g->tile(ds, j->width, p.ct + in + (size_t)(t * j->p.e) * w, g->mr * j->p.e, v, 0, m, j->width, j->p.e,
-                    false);
-            size_t first = (at + (size_t)t) * w;
-            cpu->attention->slope[j->work](s, ds, (size_t)m, j->top + first, j->sum + first, j->delta + first, true);
-            const char *cts = p.turned_ct + in + (size_t)turned_panels(j, t, j->p.e) * w;
-            const char *qs = p.turned_q + in + (size_t)turned_panels(j, t, j->p.d) * w;
-            if (j->p.a->causal && key + n > t + off + 1 &&
-                (has_wild(j, j->p.q, b, h, t, t + m, j->p.d) || has_wild(j, j->ct, b, h, t, t + m, j->p.e))) {
-                add_by_queries(j, dv, j->p.e, cts, s, j->top + first, t, m, key, spare_v);
-                add_by_queries(j, dk, j->p.d, qs, ds, j->top + first, t, m, key, spare_k);
-                continue;
-            }
-            g->tile(dv, j->width, cts, g->mr * m, s, 0, j->p.e, j->width, m, true);
-            g->tile(dk, j->width, qs, g->mr * m, ds, 0, j->p.d, j->width, m, true);
-        }
+    int64_t count = ceil_div(j->p.keys, j->width);
+    int64_t key = i % count * j->width;
+    keys_back(j, j->first + i / count, key, least(j->width, j->p.keys - key), NULL, space);
+}
+
+static void key_chunk(void *job, int64_t i, char *space)
+{
+    struct attention_job *j = job;
+    int64_t unit = j->first + i / j->chunks, chunk = i % j->chunks, step = j->each * j->width;
+    char *dq = part_of(j, unit, chunk, 0);
+    memset(dq, 0, (size_t)(j->p.group * part_size(j)) * j->wsize);
+    int64_t end = least((chunk + 1) * step, j->p.keys);
+    for (int64_t key = chunk * step, n; key < end; key += n) {
+        n = least(TOGETHER * j->width, end - key);
+        keys_back(j, unit, key, n, dq, space);
     }
-    g->axpby(dk, dk, j->p.a->scale, NULL, 0, j->p.d * j->width);
-    size_t at = (size_t)((b * j->p.kv + kv) * j->p.keys + key);
-    put_panel(j, j->dk + at * (size_t)j->p.d * j->size, dk, n, j->p.d, rows);
-    put_panel(j, j->dv + at * (size_t)j->p.e * j->size, dv, n, j->p.e, rows);
+}
+
+/* The parts of a block of queries of a head are added to the first, which goes to dq. */
+static void add_parts(void *job, int64_t i, char *space)
+{
+    (void)space;
+    struct attention_job *j = job;
+    int64_t n = blocks(j->p.length), unit = j->first + i / n / j->p.group, head = i / n % j->p.group;
+    int64_t t = i % n * BLOCK, m = least(BLOCK, j->p.length - t), row = part_row(j);
+    size_t at = (size_t)(t * row) * j->wsize;
+    char *sum = part_of(j, unit, 0, head) + at;
+    for (int64_t c = 1; c < j->chunks; c++) j->g->add(sum, part_of(j, unit, c, head) + at, m * row);
+    char *to = j->dq + (size_t)(((unit * j->p.group + head) * j->p.length + t) * j->p.d) * j->size;
+    for (int64_t r = 0; r < m; r++, to += (size_t)j->p.d * j->size, sum += (size_t)row * j->wsize)
+        if (j->work == j->t)
+            memcpy(to, sum, (size_t)j->p.d * j->size);
+        else
+            cpu->cast[j->work][j->t](to, sum, (size_t)j->p.d);
+}
+
+/* Chunks of keys, by the shape alone: enough of those that are under way together for many threads, and none where
+ * their parts of dQ need much room or there are few scores. */
+static void cut_keys(struct attention_job *j)
+{
+    enum { ENOUGH = 64, LEAST = TOGETHER /* panels */, FEW_SCORES = 1 << 12 };
+    int64_t panels = ceil_div(j->p.keys, j->width), all = j->p.batch * j->p.kv, some = ROOM / j->unit_bytes;
+    some = some < 1 ? 1 : least(some, all);
+    int64_t bytes = j->p.group * part_size(j) * (int64_t)j->wsize;
+    j->each = greatest(LEAST, panels / ceil_div(ENOUGH, some));
+    j->chunks = ceil_div(panels, j->each);
+    if (!j->p.d || j->p.length * j->p.keys <= FEW_SCORES || j->chunks > ROOM / (bytes + 1))
+        j->chunks = 0;
+    j->unit_bytes += j->chunks * bytes;
 }
 
 /* A sink's weight is exp(sink - top) / sum, and nothing is behind it. */
@@ -782,6 +933,10 @@ static int backward(struct attention_job *j)
                          group * (panels(j, j->p.length, j->p.d) + panels(j, j->p.length, j->p.e) +
                                   turned_panels(j, j->p.length, j->p.d) + turned_panels(j, j->p.length, j->p.e)));
     j->bytes = backward_bytes(j);
+    cut_keys(j);
+    if (j->chunks)
+        return over_units(j, blocks(j->p.keys) + group * blocks(j->p.length), pack_all,
+                          (int64_t[]){ j->chunks, group * blocks(j->p.length) }, (job_fn *[]){ key_chunk, add_parts });
     int64_t jobs[] = { group * ceil_div(j->p.length, j->width), ceil_div(j->p.keys, j->width) };
     return over_units(j, blocks(j->p.keys) + group * blocks(j->p.length), pack_all, jobs,
                       (job_fn *[]){ query_panel, key_panel });

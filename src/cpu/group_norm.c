@@ -3,9 +3,13 @@
  * An item is a matrix of places by channels.  Its places are cut into pieces, by the shape alone; in one pass through a
  * piece the mean of each channel and its squares about that are found, a block of places at a time that stays in
  * the cache, and put together for groups.  In another, when small items are in a cache still, the piece is scaled by
- * what all pieces of the item have come to.  Half types are converted to float32 a tile at a time. */
+ * what all pieces of the item have come to.  Half types are converted to float32 a tile at a time.
+ *
+ * What goes back takes two passes likewise: one for the sums of each channel, of which those of groups and what goes to
+ * weights and biases are made, another for what goes to x. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/scope.h"
 #include "core/shape.h"
@@ -162,11 +166,17 @@ static void whole_items(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static void normalize_groups(struct group_job *j)
+/* Is an item one thread's, with both passes one after the other?  `most`: elements of such a one. */
+static bool item_by_item(const struct group_job *j, int64_t most)
 {
     enum { ENOUGH = 4 }; /* items for all threads to have one */
+    return j->pieces == 1 || (j->items >= ENOUGH && j->places * j->channels <= most);
+}
+
+static void normalize_groups(struct group_job *j)
+{
     int64_t item = j->places * j->channels;
-    if (j->pieces == 1 || (j->items >= ENOUGH && item <= LARGE)) {
+    if (item_by_item(j, LARGE)) {
         pool_for(j->items, PIECE / 2 / item + 1, whole_items, j);
         return;
     }
@@ -183,6 +193,21 @@ static void fill_with_nan(mx y)
         cpu->cast[DT_float64][y->dtype]((char *)host(y) + i * (int64_t)itemsize(y), &nan, 1);
 }
 
+/* Items of x, which is not empty, and their pieces. */
+static void cut(struct group_job *j, mx x)
+{
+    const struct group_norm_args *a = j->a;
+    j->t = x->dtype;
+    j->work = dtype_is_half(x->dtype) ? DT_float32 : x->dtype;
+    j->size = itemsize(x);
+    j->channels = dim(x, -1);
+    j->groups = a->groups ? a->groups : j->channels;
+    j->items = a->whole ? 1 : dim(x, 0);
+    j->places = x->size / j->items / j->channels;
+    j->each = ceil_div(ceil_div(PIECE, j->channels), ROWS) * ROWS;
+    j->pieces = ceil_div(j->places, j->each);
+}
+
 int run_group_norm(const struct run *r)
 {
     const struct group_norm_args *a = r->args;
@@ -190,16 +215,12 @@ int run_group_norm(const struct run *r)
     MX_SCOPE(NULL);
     mx_own hold[3] = { { NULL } };
     enum dtype work = dtype_is_half(x->dtype) ? DT_float32 : x->dtype;
-    struct group_job j = { .a = a, .t = x->dtype, .work = work, .size = itemsize(x), .channels = dim(x, -1) };
+    struct group_job j = { .a = a };
     mx part[3] = { row_major(x, &hold[0]), NULL, NULL };
     bool failed = is_nil(part[0]);
     for (int i = 1; i < r->nin && !failed; i++) failed = is_nil(part[i] = row_major_as(r->x[i], work, &hold[i]));
     if (!failed && x->size) {
-        j.groups = a->groups ? a->groups : j.channels;
-        j.items = a->whole ? 1 : dim(x, 0);
-        j.places = x->size / j.items / j.channels;
-        j.each = ceil_div(ceil_div(PIECE, j.channels), ROWS) * ROWS;
-        j.pieces = ceil_div(j.places, j.each);
+        cut(&j, x);
         j.part = mx_malloc((size_t)(j.items * j.pieces * j.groups) * sizeof *j.part);
         failed = !j.part;
     }
@@ -218,5 +239,250 @@ int run_group_norm(const struct run *r)
     }
     free(j.part);
     for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
+    return failed;
+}
+
+/* ---- what goes back */
+
+enum { OF_COLUMN = 5 };
+
+/* Items that one thread takes one after the other share a slot, else each has its own. */
+struct slopes_job {
+    struct group_job of; /* y: what goes to x */
+    const char *v;       /* the cotangent */
+    int64_t slots, each; /* items of a slot */
+    double *sums;        /* of v and of v (x - mean) by channel: of each slot, or of each piece of each item */
+    double *totals;      /* of each slot: sums of v and of v (x - mean) scale over items */
+    double *groups;      /* of each slot: scale, shift, along */
+    char *columns;       /* of each slot: what norm_columns has, of type `work` */
+};
+
+static double *sums_at(const struct slopes_job *s, int64_t i) { return s->sums + i * 2 * s->of.channels; }
+static double *totals_at(const struct slopes_job *s, int64_t slot) { return s->totals + slot * 2 * s->of.channels; }
+static char *column_at(const struct slopes_job *s, int64_t slot, int i)
+{
+    return s->columns + (size_t)((slot * OF_COLUMN + i) * s->of.channels) * dtype_size(s->of.work);
+}
+
+static void set_number(enum dtype t, void *x, int64_t i, double v)
+{
+    if (t == DT_float64)
+        ((double *)x)[i] = v;
+    else
+        ((float *)x)[i] = (float)v;
+}
+
+static void begin_slopes(const struct slopes_job *s, int64_t item, int64_t slot)
+{
+    const struct group_job *j = &s->of;
+    for (int64_t c = 0; c < j->channels; c++)
+        set_number(j->work, column_at(s, slot, 0), c, number(j->work, j->mean, item * j->groups + group_of(j, c)));
+}
+
+/* Adds to the sums of an item those of one of its pieces. */
+static void slopes_of_piece(const struct slopes_job *s, int64_t k, int64_t slot, double *sum)
+{
+    const struct group_job *j = &s->of;
+    int64_t start = k / j->pieces * j->places * j->channels, last, first = places_of(j, k, &last);
+    bool same = j->work == j->t;
+    float tile[TILE], other[TILE];
+    for (int64_t c = 0, m; c < j->channels; c += m) {
+        m = j->channels - c < COLS ? j->channels - c : COLS;
+        const char *mean = column_at(s, slot, 0) + (size_t)c * dtype_size(j->work);
+        int64_t most = same || TILE / m > ROWS ? ROWS : TILE / m;
+        for (int64_t p = first, rows; p < last; p += rows) {
+            int64_t at = (start + p * j->channels + c) * (int64_t)j->size;
+            rows = last - p < most ? last - p : most;
+            if (!same) {
+                widen(j, tile, j->x + at, rows, m);
+                widen(j, other, s->v + at, rows, m);
+            }
+            cpu->norm->channel_slopes[j->work](sum + c, sum + j->channels + c, same ? (const void *)(s->v + at) : other,
+                                               same ? (const void *)(j->x + at) : tile, same ? j->channels : m,
+                                               (size_t)rows, (size_t)m, mean);
+        }
+    }
+}
+
+/* The sums of an item's channels become what its columns have; those with x - mean are scaled. */
+static void finish_slopes(const struct slopes_job *s, int64_t item, int64_t slot, double *sum)
+{
+    const struct group_job *j = &s->of;
+    double *dot = sum + j->channels, *scale = s->groups + slot * 3 * j->groups, *shift = scale + j->groups,
+           *along = shift + j->groups, n = (double)(j->places * j->channels) / (double)j->groups;
+    memset(scale, 0, (size_t)(3 * j->groups) * sizeof *scale);
+    for (int64_t c = 0; c < j->channels; c++) {
+        double w = j->w ? number(j->work, j->w, c) : 1;
+        shift[group_of(j, c)] += w * sum[c];
+        along[group_of(j, c)] += w * dot[c];
+    }
+    for (int64_t g = 0; g < j->groups; g++) {
+        scale[g] = 1 / sqrt(number(j->work, j->var, item * j->groups + g) + j->a->eps);
+        shift[g] /= n;
+        along[g] *= scale[g] * scale[g] / n;
+    }
+    for (int64_t c = 0; c < j->channels; c++) {
+        int64_t g = group_of(j, c);
+        dot[c] *= scale[g];
+        set_number(j->work, column_at(s, slot, 1), c, scale[g]);
+        set_number(j->work, column_at(s, slot, 2), c, j->w ? number(j->work, j->w, c) : 1);
+        set_number(j->work, column_at(s, slot, 3), c, shift[g]);
+        set_number(j->work, column_at(s, slot, 4), c, along[g]);
+    }
+}
+
+static void project_piece(const struct slopes_job *s, int64_t k, int64_t slot)
+{
+    const struct group_job *j = &s->of;
+    int64_t start = k / j->pieces * j->places * j->channels, last, first = places_of(j, k, &last);
+    bool same = j->work == j->t;
+    float tile[TILE], other[TILE];
+    for (int64_t c = 0, m; c < j->channels; c += m) {
+        m = j->channels - c < COLS ? j->channels - c : COLS;
+        const char *of[OF_COLUMN];
+        for (int i = 0; i < OF_COLUMN; i++) of[i] = column_at(s, slot, i) + (size_t)c * dtype_size(j->work);
+        struct norm_columns by = { of[0], of[1], of[2], of[3], of[4] };
+        int64_t most = same ? last - first : TILE / m;
+        for (int64_t p = first, rows; p < last; p += rows) {
+            int64_t at = (start + p * j->channels + c) * (int64_t)j->size;
+            rows = last - p < most ? last - p : most;
+            if (!same) {
+                widen(j, tile, j->x + at, rows, m);
+                widen(j, other, s->v + at, rows, m);
+            }
+            cpu->norm->channel_project[j->work](
+                same ? (void *)(j->y + at) : tile, same ? (const void *)(s->v + at) : other,
+                same ? (const void *)(j->x + at) : tile, same ? j->channels : m, (size_t)rows, (size_t)m, &by);
+            for (int64_t r = 0; r < rows && !same; r++)
+                cpu->cast[DT_float32][j->t](j->y + at + r * j->channels * (int64_t)j->size, tile + r * m, (size_t)m);
+        }
+    }
+}
+
+static void slopes_of_slots(void *ctx, int64_t begin, int64_t end)
+{
+    const struct slopes_job *s = ctx;
+    const struct group_job *j = &s->of;
+    for (int64_t slot = begin; slot < end; slot++) {
+        double *total = totals_at(s, slot), *sum = sums_at(s, slot);
+        int64_t last = (slot + 1) * s->each < j->items ? (slot + 1) * s->each : j->items;
+        memset(total, 0, (size_t)(2 * j->channels) * sizeof *total);
+        for (int64_t i = slot * s->each; i < last; i++) {
+            begin_slopes(s, i, slot);
+            memset(sum, 0, (size_t)(2 * j->channels) * sizeof *sum);
+            for (int64_t k = i * j->pieces; k < (i + 1) * j->pieces; k++) slopes_of_piece(s, k, slot, sum);
+            finish_slopes(s, i, slot, sum);
+            for (int64_t k = i * j->pieces; k < (i + 1) * j->pieces; k++) project_piece(s, k, slot);
+            for (int64_t c = 0; c < 2 * j->channels; c++) total[c] += sum[c];
+        }
+    }
+}
+
+static void slopes_of_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct slopes_job *s = ctx;
+    for (int64_t k = begin; k < end; k++) {
+        memset(sums_at(s, k), 0, (size_t)(2 * s->of.channels) * sizeof(double));
+        slopes_of_piece(s, k, k / s->of.pieces, sums_at(s, k));
+    }
+}
+
+static void project_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct slopes_job *s = ctx;
+    for (int64_t k = begin; k < end; k++) project_piece(s, k, k / s->of.pieces);
+}
+
+/* Those of each item's pieces, in their order, are added to the first. */
+static void add_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct slopes_job *s = ctx;
+    for (int64_t i = 0; i < s->of.items; i++) {
+        double *sum = sums_at(s, i * s->of.pieces);
+        for (int64_t p = 1; p < s->of.pieces; p++)
+            for (int64_t c = begin; c < end; c++) sum[c] += sum[p * 2 * s->of.channels + c];
+    }
+}
+
+/* Slots, by the shape alone, and room for them. */
+static int cut_items(struct slopes_job *s, bool by_item)
+{
+    enum { SLOTS = 64, LEAST = 16 /* places of a slot, for which sums take no more memory than they do */ };
+    const struct group_job *j = &s->of;
+    int64_t wanted = j->items * j->places * j->channels / PIECE, most = ceil_div(j->items * j->places, LEAST);
+    most = most < SLOTS ? most : SLOTS;
+    s->each = by_item ? ceil_div(j->items, wanted < 1 ? 1 : wanted < most ? wanted : most) : 1;
+    s->slots = ceil_div(j->items, s->each);
+    int64_t sums = by_item ? s->slots : j->items * j->pieces;
+    int64_t doubles = 2 * j->channels * (sums + s->slots) + 3 * j->groups * s->slots;
+    s->sums = mx_malloc((size_t)doubles * sizeof(double) +
+                        (size_t)(s->slots * OF_COLUMN * j->channels) * dtype_size(j->work));
+    if (!s->sums)
+        return 1;
+    s->totals = sums_at(s, sums);
+    s->groups = totals_at(s, s->slots);
+    s->columns = (char *)(s->sums + doubles);
+    return 0;
+}
+
+static void slopes_of_groups(struct slopes_job *s, bool by_item)
+{
+    const struct group_job *j = &s->of;
+    if (by_item) {
+        pool_for(s->slots, 1, slopes_of_slots, s);
+    } else {
+        for (int64_t i = 0; i < j->items; i++) begin_slopes(s, i, i);
+        pool_for(j->items * j->pieces, 1, slopes_of_pieces, s);
+        pool_for(2 * j->channels, PIECE / (j->items * j->pieces) + 1, add_pieces, s);
+        for (int64_t i = 0; i < j->items; i++) {
+            double *sum = sums_at(s, i * j->pieces);
+            finish_slopes(s, i, i, sum);
+            memcpy(totals_at(s, i), sum, (size_t)(2 * j->channels) * sizeof *sum);
+        }
+        pool_for(j->items * j->pieces, 1, project_pieces, s);
+    }
+    for (int64_t i = 1; i < s->slots; i++)
+        for (int64_t c = 0; c < 2 * j->channels; c++) s->totals[c] += totals_at(s, i)[c];
+}
+
+/* What goes to x may be written over any operand: an item's means are read before, as is the weight where there is but
+ * one item. */
+int run_group_norm_vjp(const struct run *r)
+{
+    const struct group_norm_vjp_args *a = r->args;
+    const struct group_norm_args of = { a->groups, a->neighbours, a->whole, a->weight, false, a->eps };
+    mx x = r->x[0];
+    MX_SCOPE(NULL);
+    mx_own hold[5] = { { NULL } };
+    mx part[5];
+    struct slopes_job s = { .of = { .a = &of } };
+    bool failed = false, by_item = false;
+    if (x->size)
+        cut(&s.of, x);
+    for (int i = 0; i < r->nin && x->size && !failed; i++)
+        failed = is_nil(part[i] = i < 2 ? row_major(r->x[i], &hold[i]) : row_major_as(r->x[i], s.of.work, &hold[i]));
+    if (!failed && x->size) {
+        by_item = item_by_item(&s.of, LARGE / 2);
+        failed = cut_items(&s, by_item);
+    }
+    for (int k = 1; k < r->nout && !failed; k++) failed = out_new(r, k);
+    failed = failed || out_over_any(r, 0);
+    if (!failed && x->size) {
+        s.of.x = host(part[0]);
+        s.v = host(part[1]);
+        s.of.w = a->weight ? host(part[2]) : NULL;
+        s.of.mean = host(part[2 + a->weight]);
+        s.of.var = host(part[3 + a->weight]);
+        s.of.y = host(r->y[0]);
+        slopes_of_groups(&s, by_item);
+        if (a->to_weight)
+            cpu->cast[DT_float64][s.of.t](host(r->y[1]), s.totals + s.of.channels, (size_t)s.of.channels);
+        if (a->to_bias)
+            cpu->cast[DT_float64][s.of.t](host(r->y[1 + a->to_weight]), s.totals, (size_t)s.of.channels);
+    } else if (!failed) {
+        for (int k = 1; k < r->nout; k++) memset(host(r->y[k]), 0, (size_t)nbytes(r->y[k]));
+    }
+    free(s.sums);
+    for (int i = 0; i < 5; i++) mx_drop(&hold[i]);
     return failed;
 }

@@ -2,11 +2,13 @@
  *
  * x is (items, places..., channels).  y = (x - mean) / sqrt(var + eps) w + b, where mean and var are those of a group
  * of channels in one item, or in all items: the second and the third result, of shape (items or 1, groups), in float32
- * for half types.  They are differentiated through as y is, so rules use them. */
+ * for half types.  They are differentiated through as y is, so rules use them.  group_norm_vjp takes a cotangent of y
+ * back to x, and sums what goes to weight and bias on the way. */
 #include "ops/group_norm.h"
 
 #include "core/scope.h"
 #include "core/stream.h"
+#include "ops/composed.h"
 #include "ops/rules.h"
 
 static const struct field group_norm_args_fields[] = { FIELD(group_norm_args, groups),
@@ -16,6 +18,12 @@ static const struct field group_norm_args_fields[] = { FIELD(group_norm_args, gr
                                                        FIELD(group_norm_args, bias),
                                                        FIELD(group_norm_args, eps),
                                                        { 0 } };
+static const struct field group_norm_vjp_args_fields[] = {
+    FIELD(group_norm_vjp_args, groups),    FIELD(group_norm_vjp_args, neighbours),
+    FIELD(group_norm_vjp_args, whole),     FIELD(group_norm_vjp_args, weight),
+    FIELD(group_norm_vjp_args, to_weight), FIELD(group_norm_vjp_args, to_bias),
+    FIELD(group_norm_vjp_args, eps),       { 0 }
+};
 
 static enum dtype wide_of(mx x) { return x->dtype == DT_float64 ? DT_float64 : DT_float32; }
 
@@ -92,28 +100,73 @@ static mx spread_over(const struct group_norm_args *a, mx t, mx x)
     return to_channels(a, mx_divide(t, n), x);
 }
 
+static struct group_norm_args forward_of(const struct group_norm_vjp_args *a)
+{
+    return (struct group_norm_args){ a->groups, a->neighbours, a->whole, a->weight, false, a->eps };
+}
+
+/* A sum over all axes but the last, in x's type. */
+static mx over_places(mx v, mx x)
+{
+    int axes[MX_MAX_NDIM], n = 0;
+    for (; n < x->ndim - 1; n++) axes[n] = n;
+    return mx_astype(mx_sum(v, axes, n, false), x->dtype);
+}
+
+/* x and the cotangent in a wide type, and what they have in common. */
+static struct normed wide_operands(const struct group_norm_args *a, const mx in[], mx *x, mx *t)
+{
+    const mx *stats = in + 2 + a->weight;
+    *x = mx_astype(in[0], wide_of(in[0]));
+    *t = in[1] ? mx_astype(in[1], (*x)->dtype) : NULL;
+    return normed(a, *x, stats[0], stats[1]);
+}
+
+/* What group_norm_vjp makes of its operands, by others; of x in a wide type. */
+static void gone_back(const struct group_norm_vjp_args *back, const mx in[], const struct normed *n, mx t, bool to_x,
+                      mx y[])
+{
+    struct group_norm_args a = forward_of(back);
+    if (to_x)
+        y[0] = through(&a, n, a.weight ? mx_multiply(t, mx_astype(in[2], t->dtype)) : t);
+    if (back->to_weight)
+        y[1] = mx_astype(mx_sum_to_like(mx_multiply(t, n->z), in[2]), in[2]->dtype);
+    if (back->to_bias)
+        y[1 + back->to_weight] = a.weight ? mx_astype(mx_sum_to_like(t, in[2]), in[2]->dtype) : over_places(t, in[0]);
+}
+
+/* On a GPU it is made of others, as the norm itself is, and where means and variances go on to something. */
 static void group_norm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct group_norm_args *a = c->args;
-    mx x = mx_astype(c->x[0], wide_of(c->x[0])), sum = NULL;
-    struct normed n = normed(a, x, c->y[1], c->y[2]);
-    if (ct[0]) {
-        mx t = mx_astype(ct[0], x->dtype);
-        sum = want[0] ? through(a, &n, a->weight ? mx_multiply(t, weight_of(c)) : t) : NULL;
-        for (int i = 1; i < c->nin; i++)
-            if (want[i])
-                dx[i] =
-                    mx_astype(mx_sum_to_like(i == 1 && a->weight ? mx_multiply(t, n.z) : t, c->x[i]), c->x[i]->dtype);
+    bool to_weight = ct[0] && a->weight && want[1], to_bias = ct[0] && a->bias && want[1 + a->weight];
+    struct group_norm_vjp_args back = { a->groups, a->neighbours, a->whole, a->weight, to_weight, to_bias, a->eps };
+    mx in[5] = { c->x[0], ct[0] }, out[3] = { NULL };
+    int n = 2;
+    if (a->weight)
+        in[n++] = c->x[1];
+    for (int k = 1; k < 3; k++) in[n++] = c->y[k];
+    if (want[0] && !ct[1] && !ct[2] && scope_stream()->device.type != DEVICE_GPU) {
+        mx_infer_n(&op_group_norm_vjp, &back, n, in, 1 + to_weight + to_bias, out);
+    } else {
+        mx x, t;
+        struct normed of = wide_operands(a, in, &x, &t);
+        if (ct[0])
+            gone_back(&back, in, &of, t, want[0], out);
+        for (int k = 1; k < 3 && want[0]; k++)
+            if (ct[k]) {
+                t = spread_over(a, ct[k], x);
+                if (k == 2)
+                    t = mx_multiply(t, mx_multiply(of.centred, mx_scalar_like(2, t)));
+                out[0] = mx_broadcast_like(out[0] ? mx_add(out[0], t) : t, x);
+            }
     }
-    for (int k = 1; k < 3 && want[0]; k++)
-        if (ct[k]) {
-            mx t = spread_over(a, ct[k], x);
-            if (k == 2)
-                t = mx_multiply(t, mx_multiply(n.centred, mx_scalar_like(2, t)));
-            sum = mx_broadcast_like(sum ? mx_add(sum, t) : t, x);
-        }
-    if (sum)
-        dx[0] = mx_astype(sum, c->x[0]->dtype);
+    if (want[0])
+        dx[0] = mx_astype(out[0], c->x[0]->dtype);
+    if (to_weight)
+        dx[1] = out[1];
+    if (to_bias)
+        dx[1 + a->weight] = out[1 + to_weight];
 }
 
 static void group_norm_jvp(const struct call *c, const mx t[], mx dy[])
@@ -196,6 +249,107 @@ static bool group_norm_fits(const struct call *c)
 const struct op op_group_norm = {
     OP_ROW(group_norm),    ARGS(group_norm_args),   .shapes = group_norm_shapes,   .vjp = group_norm_vjp,
     .jvp = group_norm_jvp, .vmap = group_norm_vmap, .compose = compose_group_norm, .fits = group_norm_fits,
+};
+
+/* ---- what goes back, in two passes */
+
+static void compose_group_norm_vjp(const struct call *c, mx y[])
+{
+    struct group_norm_args of = forward_of(c->args);
+    mx x, t;
+    struct normed n = wide_operands(&of, c->x, &x, &t);
+    gone_back(c->args, c->x, &n, t, true, y);
+    y[0] = mx_astype(y[0], c->x[0]->dtype);
+}
+
+static void group_norm_vjp_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    composed_vjp(compose_group_norm_vjp, c, ct, want, dx);
+}
+
+static void group_norm_vjp_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    composed_jvp(compose_group_norm_vjp, c, t, dy);
+}
+
+/* Examples are more items, or where all are one the items; each has sums of its own. */
+static void group_norm_vjp_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    struct group_norm_vjp_args a = *(const struct group_norm_vjp_args *)c->args;
+    struct group_norm_args of = forward_of(&a);
+    struct size n = batch_size(c, axis);
+    mx x = batch_all(c->x[0], axis[0], n), t = batch_all(c->x[1], axis[1], n), v = t;
+    struct size two[] = { size_of(x, 0), size_of(x, 1) };
+    if (a.weight) {
+        mx w = batch_first(c->x[2], axis[2]);
+        for (int i = 2; axis[2] >= 0 && i < x->ndim; i++) w = mx_expand_dims(w, (int[]){ 1 }, 1);
+        v = mx_multiply(t, w);
+    }
+    mx in[4] = { x, v };
+    for (int k = 2; k < 4; k++) {
+        int i = k + a.weight;
+        in[k] = mx_flatten(batch_all(c->x[i], axis[i], n), 0, 1);
+    }
+    for (int k = 0; k < 2 && !a.whole; k++) in[k] = mx_flatten(in[k], 0, 1);
+    t = a.whole ? t : mx_flatten(t, 0, 1);
+    struct group_norm_vjp_args each = { a.groups, a.neighbours, false, false, false, false, a.eps };
+    y[0] = mx_infer(&op_group_norm_vjp, &each, 4, in);
+    of.whole = false;
+    mx wide = mx_astype(in[0], wide_of(x));
+    t = mx_astype(t, wide->dtype);
+    for (int k = 0; k < a.to_weight + a.to_bias; k++) {
+        mx sum = k == 0 && a.to_weight ? mx_multiply(t, normed(&of, wide, in[2], in[3]).z) : t;
+        int axes[MX_MAX_NDIM], places = 0;
+        for (int i = 1; i < sum->ndim - 1; i++) axes[places++] = i;
+        sum = mx_sum(sum, axes, places, false);
+        y[1 + k] = a.whole ? sum : mx_sum(mx_unflatten_by(sum, 0, 2, two), (int[]){ 1 }, 1, false);
+        y[1 + k] = mx_astype(y[1 + k], x->dtype);
+    }
+    if (!a.whole)
+        y[0] = mx_unflatten_by(y[0], 0, 2, two);
+    for (int k = 0; k < c->nout; k++) yaxis[k] = 0;
+}
+
+static int group_norm_vjp_shapes(const struct call *c, struct spec out[])
+{
+    const struct group_norm_vjp_args *a = c->args;
+    struct group_norm_args of = forward_of(a);
+    struct call forward = { &op_group_norm, &of, 1 + a->weight, 3, (mx[]){ c->x[0], c->x[2] }, NULL };
+    struct spec stats[3];
+    if (group_norm_shapes(&forward, stats))
+        return 1;
+    const mx *given = c->x + 2 + a->weight;
+    bool same = same_shape(c->x[0], c->x[1]);
+    for (int k = 0; k < 2; k++)
+        same = same && given[k]->ndim == 2 && dim(given[k], 0) == stats[1].shape[0] &&
+               dim(given[k], 1) == stats[1].shape[1];
+    if (!same)
+        return failed(mx_fail("[group_norm_vjp] expected a cotangent of shape %s, and means and variances of shape "
+                              "(%d, %d), got %s, %s and %s",
+                              shape_of(c->x[0]), stats[1].shape[0], stats[1].shape[1], shape_of(c->x[1]),
+                              shape_of(given[0]), shape_of(given[1])));
+    for (int k = 1; k < c->nout; k++) spec_set(&out[k], c->x[0]->dtype, 1, (int[]){ dim(c->x[0], -1) });
+    return spec_like(out, c->x[0]);
+}
+
+static bool group_norm_vjp_fits(const struct call *c)
+{
+    const struct group_norm_vjp_args *a = c->args;
+    int n = 2 + a->weight;
+    return call_has(c, n + 2, 1 + a->to_weight + a->to_bias) && a->groups >= 0 && (a->weight || !a->to_weight) &&
+           dtype_is_float(c->x[0]->dtype) && one_dtype(c, n) && c->x[n]->dtype == wide_of(c->x[0]) &&
+           c->x[n + 1]->dtype == wide_of(c->x[0]);
+}
+
+const struct op op_group_norm_vjp = {
+    OP_ROW(group_norm_vjp),
+    ARGS(group_norm_vjp_args),
+    .shapes = group_norm_vjp_shapes,
+    .vjp = group_norm_vjp_vjp,
+    .jvp = group_norm_vjp_jvp,
+    .vmap = group_norm_vjp_vmap,
+    .compose = compose_group_norm_vjp,
+    .fits = group_norm_vjp_fits,
 };
 
 /* On a GPU it is made of others, which have kernels there. */

@@ -12,5 +12,12 @@ struct group_norm_args {
     bool weight, bias;
     double eps;
 };
+/* x, the cotangent, the weight where there is one, the means and the variances: the cotangents of x and, where they are
+ * wanted, of the weight and of the bias. */
+struct group_norm_vjp_args {
+    int groups;
+    bool neighbours, whole, weight, to_weight, to_bias;
+    double eps;
+};
 
 #endif

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from process import printed_by_threads
 
 RNG = np.random.default_rng(0)
 FLOATS = [mx.float16, mx.bfloat16, mx.float32, mx.float64]
@@ -472,7 +473,18 @@ def attention_slopes(q, k, v, ct, *options):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("mask", [None, "causal", "bool", "additive", "sinks"])
-@pytest.mark.parametrize("shape", [(1, 2, 2, 70, 70, 64), (2, 3, 1, 33, 600, 16, 24), (1, 4, 2, 300, 310, 8)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 2, 2, 70, 70, 64),
+        (2, 3, 1, 33, 600, 16, 24),
+        (1, 4, 2, 300, 310, 8),
+        (1, 2, 2, 40, 50, 5),
+        (1, 2, 1, 250, 490, 72, 40),
+        (17, 4, 4, 90, 100, 33),
+    ],
+    ids=str,
+)
 def test_slopes_of_attention(shape, mask, dtype):
     q, k, v = heads(*shape, dtype=dtype)
     ct, sinks, numbers = random(*q.shape[:3], v.shape[-1], dtype=dtype), None, mask
@@ -489,6 +501,26 @@ def test_slopes_of_attention(shape, mask, dtype):
     for g, w in zip(got, want):
         assert g.dtype == dtype
         np.testing.assert_allclose(exact(g), w, rtol=8 * EPS[dtype], atol=8 * EPS[dtype] * np.abs(w).max())
+
+
+SLOPES = """
+import hashlib
+import mlx.core as mx
+h = hashlib.sha256()
+for b, n, m, t, s, d in ((1, 2, 1, 300, 310, 24), (3, 4, 4, 130, 140, 20), (1, 1, 1, 40, 1500, 8)):
+    q, k, v, ct = (mx.random.normal(z, key=mx.random.key(i)) for i, z in enumerate(
+        ((b, n, t, d), (b, m, s, d), (b, m, s, d), (b, n, t, d))))
+    for mask in (None, "causal", mx.random.bernoulli(0.5, (t, s), key=mx.random.key(9))):
+        f = lambda q, k, v: mx.fast.scaled_dot_product_attention(q, k, v, scale=0.3, mask=mask)
+        y, dx = mx.vjp(f, [q, k, v], [ct])
+        for a in (*y, *dx):
+            h.update(bytes(memoryview(a)))
+print(h.hexdigest())
+"""
+
+
+def test_slopes_of_attention_do_not_depend_on_threads():
+    assert len(printed_by_threads(SLOPES)) == 1
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

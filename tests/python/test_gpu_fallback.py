@@ -18,6 +18,7 @@ MATRICES = {"cofactor", "pinv", "qr", "svd", "eigh", "eig", "inverse", "solve", 
 NONE = {
     "cpu_kernel": "a program's own text for the CPU",
     "group_norm": "builders for a GPU make it of others",
+    "group_norm_vjp": "rules on a GPU make it of others",
     "norm_vjp": "rules on a GPU make it of others",
 }
 # Where runners decline, and what.

@@ -177,9 +177,9 @@ def test_groups(dtype, neighbours, whole):
 
 @pytest.mark.parametrize("whole", [False, True], ids=["items", "whole"])
 @pytest.mark.parametrize("neighbours", [False, True], ids=["apart", "neighbours"])
-@pytest.mark.parametrize("dtype", [mx.float16, mx.float32, mx.float64], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_what_goes_back_through_groups(dtype, neighbours, whole):
-    for shape, groups in CASES[1:-1]:
+    for shape, groups in [*CASES[1:-1], ((70, 5, 8), 2), ((5, 1700, 24), 3), ((9, 40, 2), 1)]:
         x, x64 = random(*shape, dtype=dtype, scale=3, shift=2)
         c, c64 = random(*shape, dtype=dtype, seed=3)
         w, w64 = random(shape[-1], dtype=dtype, seed=1)
@@ -191,18 +191,47 @@ def test_what_goes_back_through_groups(dtype, neighbours, whole):
         want = groups_of_numpy(x64, w64, 0, groups, neighbours, whole, 1e-3, c64)
         for g, h in zip(got, want):
             close(g, h, dtype, 60)
+        for some in ((0, 1), (0, 2), (1, 2)):
+            for k, g in zip(some, mx.grad(lambda *a, f=f, c=c: (f(*a) * c).sum(), some)(x, w, mx.zeros_like(w))):
+                close(g, want[k], dtype, 60)
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["items", "whole"])
+def test_what_goes_back_to_some_operands(whole):
+    """Of any layout, over memory that is not needed any more, and of nothing."""
+    x, x64 = random(10, 5, 40, dtype=mx.float32)
+    c, c64 = random(40, 10, 5, dtype=mx.float32, seed=3)
+    w, w64 = random(20, dtype=mx.float32, seed=1)
+    f = lambda x, *wb: mx._group_norm(x, *wb, 5, True, whole, 1e-3)[0]  # noqa: E731
+    got = mx.vjp(f, [x.T[::-1], w[::2], w[10:]], [c.transpose(0, 2, 1)])[1]
+    want = groups_of_numpy(x64.T[::-1], w64[::2], 0, 5, True, whole, 1e-3, c64.transpose(0, 2, 1))
+    for g, h in zip(got, want):
+        close(g, h, mx.float32, 60)
+    h = lambda x, b: mx._group_norm(x, None, b, 5, True, whole, 1e-3)[0]  # noqa: E731
+    want = groups_of_numpy(x64.T, 1, 0, 5, True, whole, 1e-3, c64.transpose(0, 2, 1))
+    got = mx.vjp(h, [mx.contiguous(x.T) * 1, w[10:] * 1], [mx.contiguous(c.transpose(0, 2, 1)) * 1])[1]
+    close(got[0], want[0], mx.float32, 60)
+    close(got[1], want[2], mx.float32, 60)
+    one = mx.vjp(lambda x: f(x * 1, None, None), [mx.ones((3, 5))], [mx.arange(15.0).reshape(3, 5)])[1][0]
+    close(one, groups_of_numpy(np.ones((3, 5)), 1, 0, 5, True, whole, 1e-3, np.arange(15.0).reshape(3, 5))[0],
+          mx.float32, 60)  # fmt: skip
+    for shape in ((0, 3, 5), (2, 0, 5)):
+        dx, dw, db = mx.vjp(f, [mx.zeros(shape), w[:5], w[5:10]], [mx.zeros(shape)])[1]
+        assert dx.shape == shape and not mx.any(dw) and not mx.any(db)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["all", "alone"])
+@pytest.mark.parametrize("whole", [False, True], ids=["items", "whole"])
 @pytest.mark.parametrize("groups, neighbours", [(0, False), (3, False), (3, True)])
-def test_derivatives_of_groups_beside_differences(groups, neighbours, whole):
-    """Of all three results, and of those derivatives."""
+def test_derivatives_of_groups_beside_differences(groups, neighbours, whole, alone):
+    """Of all three results, or of the first alone, and of those derivatives."""
     x, w, b = (random(*s, dtype=mx.float64, seed=i)[0] for i, s in enumerate([(2, 2, 2, 6), (6,), (6,)]))
     c = [random(*s, dtype=mx.float64, seed=5)[0] for s in [(2, 2, 2, 6), *[(1 if whole else 2, groups or 6)] * 2]]
     t = [random(*a.shape, dtype=mx.float64, seed=9 + i)[0] for i, a in enumerate((x, w, b))]
 
     def value(*args):
-        return sum((y * k).sum() for y, k in zip(mx._group_norm(*args, groups, neighbours, whole, 0.1), c))
+        parts = mx._group_norm(*args, groups, neighbours, whole, 0.1)
+        return sum((y * k).sum() for y, k in zip(parts[:1] if alone else parts, c))
 
     def slope(*args):
         return sum((g * k).sum() for g, k in zip(mx.grad(value, (0, 1, 2))(*args), t))

@@ -37,6 +37,22 @@ def test_softmax_and_its_logarithm(dtype, gap):
         np.testing.assert_allclose(wide(mx.logsumexp(x, axis=-1)), lse, err_msg=str(n), **near)
 
 
+@pytest.mark.parametrize("low", [-np.inf, -1e30, -1e4, -110.0, -104.5, -103.0, -95.0])
+def test_softmax_of_rows_with_masked_elements(low):
+    """Whose exponentials are 0 or subnormal."""
+    for dtype, n in ((mx.float32, 8), (mx.float32, 77), (mx.float32, 2049), (mx.float64, 77), (mx.float64, 2049)):
+        x, want = rows_of(dtype, n)
+        shift = low * 7 if dtype == mx.float64 else low
+        keep = np.random.default_rng(n).random(want.shape) > 0.3
+        keep[:, 1] = True
+        want = np.where(keep, want, want + shift)
+        got = mx.softmax(mx.array(want, mx.float64).astype(dtype), axis=-1)
+        least = 5e-324 if dtype == mx.float64 else 1.5e-45
+        with np.errstate(all="ignore"):
+            near = {"rtol": 1e-13 if dtype == mx.float64 else 2e-5, "atol": 2 * least}
+            np.testing.assert_allclose(wide(got), special.softmax(want.astype(np.longdouble), -1), **near)
+
+
 def test_rows_with_infinities_and_nan():
     inf, nan = np.inf, np.nan
     for n in (2, 8, 20, 64, 300):

@@ -20,10 +20,12 @@
 #define T float
 #define SUFFIX f32
 #define LARGEST FLT_MAX
+#define LEAST_LOG -87.0f
 #include "cpu/kernels/attention.inc"
 #define T double
 #define SUFFIX f64
 #define LARGEST DBL_MAX
+#define LEAST_LOG -708.0
 #include "cpu/kernels/attention.inc"
 
 extern const struct attention_kernels LEVEL(attention_kernels);

@@ -24,6 +24,8 @@ const struct norm_kernels LEVEL(norm_kernels) = {
     .move_sums = BOTH(move_sums),
     .moments = BOTH(moments),
     .channel_scale = BOTH(channel_scale),
+    .channel_slopes = BOTH(channel_slopes),
+    .channel_project = BOTH(channel_project),
     .rotate = BOTH(rotate),
     .delta_step = BOTH(delta_step),
 };

@@ -38,6 +38,16 @@ typedef void channel_moments_fn(double *mean, double *squares, const void *x, in
 /* y = (x - mean) scale + shift by column; y may be x. */
 typedef void channel_scale_fn(void *y, const void *x, int64_t stride, size_t rows, size_t cols, const void *mean,
                               const void *scale, const void *shift);
+/* Of each of `cols` columns the sums of v and of v (x - mean), added to what there is in double, rows being few. */
+typedef void channel_slopes_fn(double *sum, double *dot, const void *v, const void *x, int64_t stride, size_t rows,
+                               size_t cols, const void *mean);
+/* What a column has in common, each of `cols` elements. */
+struct norm_columns {
+    const void *mean, *scale, *weight, *shift, *along;
+};
+/* y = scale (v weight - shift - along (x - mean)) by column; y may be x or v. */
+typedef void channel_project_fn(void *y, const void *v, const void *x, int64_t stride, size_t rows, size_t cols,
+                                const struct norm_columns *by);
 /* (y1, y2) = (x1 cos - x2 sin, x1 sin + x2 cos) for n points whose coordinates are `step` apart. */
 typedef void rotate_fn(void *y1, void *y2, const void *x1, const void *x2, size_t step, const void *cosine,
                        const void *sine, size_t n);
@@ -55,6 +65,8 @@ struct norm_kernels {
     norm_move_sums_fn *move_sums[DT_COUNT];
     channel_moments_fn *moments[DT_COUNT];
     channel_scale_fn *channel_scale[DT_COUNT];
+    channel_slopes_fn *channel_slopes[DT_COUNT];
+    channel_project_fn *channel_project[DT_COUNT];
     rotate_fn *rotate[DT_COUNT];
     delta_step_fn *delta_step[DT_COUNT];
 };

@@ -11,12 +11,14 @@
 #define INT int32_t
 #define SUFFIX f32
 #define ACC double
+#define NOTHING -104 /* e to the power of less is 0 */
 #include "cpu/kernels/reduce_float.inc"
 
 #define T double
 #define INT int64_t
 #define SUFFIX f64
 #define ACC double
+#define NOTHING -746
 #include "cpu/kernels/reduce_float.inc"
 
 #define T int8_t
