@@ -17,6 +17,7 @@
 #include "core/sizes.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/run.h"
+#include "plan/result.h"
 
 enum {
     ROWS = 24,  /* sequences of a part, a multiple of every register tile's */
@@ -57,7 +58,7 @@ struct series {
     const char *wide_start; /* start[0] in the type computed in */
     /* Operands and results by what they are, as the kind has them. */
     const char *x, *bias, *start[2], *slope, *ct_of[2], *seen, *keep;
-    char *y[2];
+    char *y[2], *pre; /* pre: NULL where nobody will look at it; in the type computed in */
 };
 
 static size_t aligned(int64_t bytes) { return (size_t)(ceil_div(bytes, 64) * 64); }
@@ -152,11 +153,23 @@ static void add_gate(const struct part *p, int k, int i, int count)
                p->units);
 }
 
+/* What the gates' functions take, of `count` groups. */
+static void keep_gates(const struct part *p, int first, int count)
+{
+    const struct series *j = p->j;
+    for (int i = first; i < first + count && j->pre; i++)
+        for (int64_t r = 0; r < p->rows; r++) {
+            int64_t at = (((p->row + r) * j->steps + p->t) * j->groups + i) * j->width + p->unit;
+            memcpy(j->pre + (size_t)at * j->size, row_of(p, i, r), (size_t)p->units * j->size);
+        }
+}
+
 /* ---- steps */
 
 static void finish_tanh(const struct part *p)
 {
     add_gate(p, 0, 0, 1);
+    keep_gates(p, 0, 1);
     unary(p->j, UNARY_tanh, p->sums, p->rows * p->units);
     store_state(p, 0, 0);
     hand_on(p, 0, 0);
@@ -171,9 +184,11 @@ static void finish_gru(const struct part *p)
     float one = 1;
     add_gate(p, 0, 0, 3);
     add_gate(p, 1, 1, 3);
+    keep_gates(p, 0, 2);
     unary(j, UNARY_sigmoid, r, 2 * n);
     for (int64_t i = 0; i < p->rows && j->bias; i++)
         binary(j, BINARY_add, row_of(p, 2, i), load_units(p, room, j->bias + (size_t)p->unit * j->item), p->units);
+    keep_gates(p, 2, 1);
     binary(j, BINARY_multiply, c, r, n);
     add_gate(p, 2, 2, 3);
     unary(j, UNARY_tanh, c, n);
@@ -197,6 +212,7 @@ static void finish_lstm(const struct part *p)
     char *i = group(p, 0), *g = group(p, 2), *o = group(p, 3);
     double room[UNITS];
     for (int k = 0; k < GATES; k++) add_gate(p, k, k, GATES);
+    keep_gates(p, 0, GATES);
     unary(j, UNARY_sigmoid, i, 2 * n);
     unary(j, UNARY_tanh, g, n);
     unary(j, UNARY_sigmoid, o, n);
@@ -393,7 +409,10 @@ int run_recurrent(const struct run *r)
     j.steps = dim(r->y[0], 1);
     j.width = j.inputs = dim(r->y[0], 2);
     set_types(&j, r->y[0]->dtype);
-    bool failed = out_new(r, 0) || (r->nout > 1 && out_new(r, 1)), empty = r->y[0]->size == 0;
+    int states = r->nout - 1;
+    bool wanted = !result_unwanted(r->node, r->keep, r->y[states]),
+         failed = out_new(r, 0) || (states > 1 && out_new(r, 1)), empty = r->y[0]->size == 0;
+    failed = failed || (wanted && out_new(r, states));
     int hidden = 2 + a->bias, cell = hidden + a->hidden;
     for (int i = 0; i < r->nin && !failed && !empty; i++) {
         x[i] = i == 1 && !j.gemv ? row_major_as(r->x[i], j.ct, &hold[i]) : row_major(r->x[i], &hold[i]);
@@ -410,7 +429,8 @@ int run_recurrent(const struct run *r)
         j.start[0] = a->hidden ? host(x[hidden]) : NULL;
         j.wide_start = a->hidden ? host(x[WIDE]) : NULL;
         j.start[1] = a->cell ? host(x[cell]) : NULL;
-        for (int k = 0; k < r->nout; k++) j.y[k] = host(r->y[k]);
+        for (int k = 0; k < states; k++) j.y[k] = host(r->y[k]);
+        j.pre = wanted ? host(r->y[states]) : NULL;
         failed = run_series(&j);
     }
     for (int i = 0; i <= OPERANDS; i++) mx_drop(&hold[i]);

@@ -42,7 +42,9 @@ int gpu_run_recurrent(const struct run *r)
     mx x[OPERANDS];
     mx_own hold[OPERANDS] = { 0 };
     void *kernel = gpu_find(g, &found[t], "recurrent", "recurrent", t);
-    if (!kernel || gpu_out_new(r, 0) || (r->nout > 1 && gpu_out_new(r, 1)))
+    int states = r->nout - 1;
+    bool wanted = !result_unwanted(r->node, r->keep, r->y[states]);
+    if (!kernel || gpu_out_new(r, 0) || (states > 1 && gpu_out_new(r, 1)) || (wanted && gpu_out_new(r, states)))
         return 1;
     if (r->y[0]->size == 0)
         return 0;
@@ -63,7 +65,8 @@ int gpu_run_recurrent(const struct run *r)
                                     .groups = recurrent_gates(a->kind),
                                     .gates = recurrent_gates(a->kind) };
         c.hidden_apart = c.cell_apart = c.width;
-        for (int k = 0; k < r->nout; k++) c.y[k] = gpu_pointer(r, r->y[k]);
+        for (int k = 0; k < states; k++) c.y[k] = gpu_pointer(r, r->y[k]);
+        c.pre = wanted ? gpu_pointer(r, r->y[states]) : NULL;
         lay_out(&c, g, size);
         c.whole = c.whole && (uint64_t)c.hidden % 16 == 0 && (uint64_t)c.y[0] % 16 == 0;
         for (c.t = 0; c.t < c.steps && !failed; c.t++) {

@@ -7,7 +7,8 @@
  *     GRU     r, z = sigmoid(x + s)   n = tanh(x_n + r (s_n + b))   h' = (1 - z) n + z h
  *     LSTM    i, f, o = sigmoid(x + s)   g = tanh(x_g + s_g)   c' = f c + i g   h' = o tanh(c')
  *
- * Going back, all states are known, so s and whatever does not depend on cotangents is computed for all steps at once.
+ * A further result, which is not computed if nobody holds it, is what the gates' functions take, and s_n + b of a GRU.
+ * Going back, it and all states are known, so whatever does not depend on cotangents is computed for all steps at once.
  * What is left is linear, and an operation of its own (recurrent_back): with u the cotangent of h, v that of c, and
  * d that of the gates before their functions,
  *
@@ -35,6 +36,7 @@ static const struct field recurrent_back_args_fields[] = { ENUM(recurrent_back_a
 enum { GATES = 4, OPERANDS = 6 };
 
 static enum dtype wide_of(mx x) { return x->dtype == DT_float64 ? DT_float64 : DT_float32; }
+static enum dtype wide_if_float(mx x) { return dtype_is_float(x->dtype) ? wide_of(x) : (enum dtype)x->dtype; }
 static mx one_minus(mx x) { return mx_subtract(mx_scalar_like(1, x), x); }
 /* The derivative of tanh at x, which is small where tanh(x)^2 is 1 but for rounding. */
 static mx tanh_slope(mx x)
@@ -79,34 +81,38 @@ static mx no_steps(mx x, int width)
 
 /* ---- step by step, in other operations */
 
-static void step_of_tanh(const struct layer *l, mx x, mx wt, mx *hidden)
+/* Each gives what the gates' functions take, too, in *pre: of a GRU's candidate what r is multiplied with. */
+static void step_of_tanh(mx x, mx wt, mx *hidden, mx *pre)
 {
-    (void)l;
-    *hidden = mx_tanh(*hidden ? mx_add(x, mx_matmul(*hidden, wt)) : x);
+    *pre = *hidden ? mx_add(x, mx_matmul(*hidden, wt)) : x;
+    *hidden = mx_tanh(*pre);
 }
 
-static void step_of_gru(const struct layer *l, mx x, mx wt, mx *hidden)
+static void step_of_gru(const struct layer *l, mx x, mx wt, mx *hidden, mx *pre)
 {
-    mx of_x[GATES], of_h[GATES] = { NULL }, r, z, n;
+    mx of_x[GATES], of_h[GATES] = { NULL }, at_r, at_z, n;
     if (mx_split(x, 3, -1, of_x) < 0 || (*hidden && mx_split(mx_matmul(*hidden, wt), 3, -1, of_h) < 0)) {
-        *hidden = MX_NIL;
+        *hidden = *pre = MX_NIL;
         return;
     }
     if (l->bias) {
         mx b = l->bias->ndim > 1 ? with_axis(l->bias, -2) : l->bias;
-        of_h[2] = of_h[2] ? mx_add(of_h[2], b) : b;
+        of_h[2] = mx_broadcast_like(of_h[2] ? mx_add(of_h[2], b) : b, of_x[2]);
     }
-    r = mx_sigmoid(of_h[0] ? mx_add(of_x[0], of_h[0]) : of_x[0]);
-    z = mx_sigmoid(of_h[1] ? mx_add(of_x[1], of_h[1]) : of_x[1]);
-    n = mx_tanh(of_h[2] ? mx_add(of_x[2], mx_multiply(r, of_h[2])) : of_x[2]);
+    at_r = of_h[0] ? mx_add(of_x[0], of_h[0]) : of_x[0];
+    at_z = of_h[1] ? mx_add(of_x[1], of_h[1]) : of_x[1];
+    *pre = mx_concatenate(3, (mx[]){ at_r, at_z, of_h[2] ? of_h[2] : zeros_of(of_x[2]) }, -1);
+    n = mx_tanh(of_h[2] ? mx_add(of_x[2], mx_multiply(mx_sigmoid(at_r), of_h[2])) : of_x[2]);
+    mx z = mx_sigmoid(at_z);
     n = mx_multiply(one_minus(z), n);
     *hidden = *hidden ? mx_add(n, mx_multiply(z, *hidden)) : n;
 }
 
-static void step_of_lstm(mx x, mx wt, mx *hidden, mx *cell)
+static void step_of_lstm(mx x, mx wt, mx *hidden, mx *cell, mx *pre)
 {
     mx g[GATES];
-    if (mx_split(*hidden ? mx_addmm(x, *hidden, wt, 1, 1) : x, 4, -1, g) < 0) {
+    *pre = *hidden ? mx_addmm(x, *hidden, wt, 1, 1) : x;
+    if (mx_split(*pre, 4, -1, g) < 0) {
         *hidden = *cell = MX_NIL;
         return;
     }
@@ -115,25 +121,32 @@ static void step_of_lstm(mx x, mx wt, mx *hidden, mx *cell)
     *hidden = mx_multiply(mx_sigmoid(g[3]), mx_tanh(*cell));
 }
 
-static void by_steps(unsigned kind, const struct layer *l, mx y[])
+/* How many states a unit has; as a result, what the gates take comes behind them. */
+static int states_of(unsigned kind) { return 1 + (kind == RECURRENT_LSTM); }
+
+static void by_steps(unsigned kind, const struct layer *l, mx y[3])
 {
-    int steps = dim(l->x, -2), nout = 1 + (kind == RECURRENT_LSTM);
+    int steps = dim(l->x, -2), states = states_of(kind);
     shapes_matter("recurrent layers, which are one step after the other");
-    for (int k = 0; k < nout; k++) y[k] = steps ? MX_NIL : no_steps(l->x, dim(l->w, -1));
-    mx *x = steps ? mx_malloc(3 * (size_t)steps * sizeof *x) : NULL;
+    for (int k = 0; k <= states; k++)
+        y[k] = steps ? MX_NIL : no_steps(l->x, k < states ? dim(l->w, -1) : dim(l->x, -1));
+    mx *x = steps ? mx_malloc(4 * (size_t)steps * sizeof *x) : NULL;
     if (x && steps_of(l->x, steps, x)) {
-        mx *all[] = { x + steps, x + 2 * steps }, hidden = l->hidden, cell = l->cell, wt = turned(l->w);
+        mx *all[] = { x + steps, x + 2 * steps, x + 3 * steps }, hidden = l->hidden, cell = l->cell, pre = NULL;
+        mx wt = turned(l->w);
         for (int t = 0; t < steps; t++) {
             switch (kind) {
-            case RECURRENT_TANH: step_of_tanh(l, x[t], wt, &hidden); break;
-            case RECURRENT_GRU: step_of_gru(l, x[t], wt, &hidden); break;
-            default: step_of_lstm(x[t], wt, &hidden, &cell);
+            case RECURRENT_TANH: step_of_tanh(x[t], wt, &hidden, &pre); break;
+            case RECURRENT_GRU: step_of_gru(l, x[t], wt, &hidden, &pre); break;
+            default: step_of_lstm(x[t], wt, &hidden, &cell, &pre);
             }
             all[0][t] = hidden;
-            all[1][t] = cell;
+            all[states - 1][t] = states > 1 ? cell : hidden;
+            all[states][t] = pre;
         }
-        for (int k = 0; k < nout; k++) y[k] = mx_stack(steps, all[k], -2);
+        for (int k = 0; k <= states; k++) y[k] = mx_stack(steps, all[k], -2);
     }
+    y[states] = mx_astype(y[states], wide_if_float(y[states]));
     free(x);
 }
 
@@ -213,33 +226,31 @@ static mx first_step(mx x) { return mx_squeeze(mx_slice_axis(x, 1, 0, 1, 1), (in
  * also the derivative of a state by its candidate's argument. */
 static mx slopes_of(unsigned kind, const struct layer *l, const mx before[], const mx y[], struct back *b)
 {
-    mx s = mx_matmul(before[0], turned(l->w)), of_x[GATES], of_s[GATES];
+    mx pre = y[states_of(kind)], at[GATES], of_x[GATES];
     int gates = recurrent_gates(kind);
     if (kind == RECURRENT_TANH) {
-        b->slope = tanh_slope(mx_add(l->x, s));
+        b->slope = tanh_slope(pre);
         return NULL;
     }
+    if (mx_split(pre, gates, -1, at) < 0)
+        return NULL;
     if (kind == RECURRENT_LSTM) {
-        if (mx_split(mx_add(l->x, s), gates, -1, of_x) < 0)
-            return NULL;
-        mx shown = mx_tanh(y[1]);
-        b->seen = mx_multiply(mx_sigmoid(of_x[3]), tanh_slope(y[1]));
-        b->keep = mx_sigmoid(of_x[1]);
-        mx slopes[] = { mx_multiply(mx_tanh(of_x[2]), mx_sigmoid_slope(of_x[0])),
-                        mx_multiply(before[1], mx_sigmoid_slope(of_x[1])),
-                        mx_multiply(mx_sigmoid(of_x[0]), tanh_slope(of_x[2])),
-                        mx_multiply(shown, mx_sigmoid_slope(of_x[3])) };
-        b->slope = mx_concatenate(GATES, slopes, -1);
+        b->seen = mx_multiply(mx_sigmoid(at[3]), tanh_slope(y[1]));
+        b->keep = mx_sigmoid(at[1]);
+        mx slopes[] = { mx_multiply(mx_tanh(at[2]), mx_sigmoid_slope(at[0])),
+                        mx_multiply(before[1], mx_sigmoid_slope(at[1])),
+                        mx_multiply(mx_sigmoid(at[0]), tanh_slope(at[2])),
+                        mx_multiply(mx_tanh(y[1]), mx_sigmoid_slope(at[3])) };
+        b->slope = mx_concatenate(gates, slopes, -1);
         return NULL;
     }
-    if (mx_split(l->x, gates, -1, of_x) < 0 || mx_split(s, gates, -1, of_s) < 0)
+    if (mx_split(l->x, gates, -1, of_x) < 0)
         return NULL;
-    mx at_r = mx_add(of_x[0], of_s[0]), at_z = mx_add(of_x[1], of_s[1]), r = mx_sigmoid(at_r);
-    mx seen = l->bias ? mx_add(of_s[2], l->bias) : of_s[2], at_n = mx_add(of_x[2], mx_multiply(r, seen));
-    b->keep = mx_sigmoid(at_z);
+    mx r = mx_sigmoid(at[0]), at_n = mx_add(of_x[2], mx_multiply(r, at[2]));
+    b->keep = mx_sigmoid(at[1]);
     mx by_n = mx_multiply(one_minus(b->keep), tanh_slope(at_n));
-    mx slopes[] = { mx_multiply(mx_multiply(by_n, seen), mx_sigmoid_slope(at_r)),
-                    mx_multiply(mx_subtract(before[0], mx_tanh(at_n)), mx_sigmoid_slope(at_z)), mx_multiply(by_n, r) };
+    mx slopes[] = { mx_multiply(mx_multiply(by_n, at[2]), mx_sigmoid_slope(at[0])),
+                    mx_multiply(mx_subtract(before[0], mx_tanh(at_n)), mx_sigmoid_slope(at[1])), mx_multiply(by_n, r) };
     b->slope = mx_concatenate(gates, slopes, -1);
     return by_n;
 }
@@ -249,16 +260,19 @@ static void recurrent_vjp(const struct call *c, const mx ct[], const bool want[]
     const struct recurrent_args *a = c->args;
     enum dtype t = wide_of(c->x[0]), own = c->x[0]->dtype;
     bool lstm = a->kind == RECURRENT_LSTM, gru = a->kind == RECURRENT_GRU;
-    mx in[OPERANDS], y[2], before[2] = { NULL }, out[2], of_d[GATES];
+    int states = states_of(a->kind);
+    mx in[OPERANDS], y[3], before[2] = { NULL }, out[2], of_d[GATES];
     if (dim(c->x[0], 1) == 0)
         return;
+    if (ct[states]) { /* of a derivative, which has looked at what the gates take */
+        composed_vjp(compose_recurrent, c, ct, want, dx);
+        return;
+    }
     for (int i = 0; i < c->nin; i++) in[i] = mx_astype(c->x[i], t);
     struct layer l = layer_of(a, in);
     struct back b = { .w = l.w, .ct = mx_astype(or_zeros(ct[0], c->y[0]), t) };
-    for (int k = 0; k < c->nout; k++) {
-        y[k] = mx_astype(c->y[k], t);
-        before[k] = states_before(k ? l.cell : l.hidden, y[k]);
-    }
+    for (int k = 0; k <= states; k++) y[k] = mx_astype(c->y[k], t);
+    for (int k = 0; k < states; k++) before[k] = states_before(k ? l.cell : l.hidden, y[k]);
     b.ct_cell = lstm ? mx_astype(or_zeros(ct[1], c->y[1]), t) : NULL;
     mx by_n = slopes_of(a->kind, &l, before, y, &b), all[] = { b.w, b.ct, b.slope, b.ct_cell, b.seen, b.keep };
     int n = 0, at = 2;
@@ -363,6 +377,7 @@ static int recurrent_shapes(const struct call *c, struct spec out[])
     const struct recurrent_args *a = c->args;
     struct layer l = layer_of(a, c->x);
     int gates = recurrent_gates(a->kind), b = dim(l.x, 0), width = dim(l.w, -1), state[] = { b, dim(l.x, -2), width };
+    int states = states_of(a->kind);
     if (l.x->ndim != 3 || !has_weights(a->kind, l.w) || dim(l.x, 2) != dim(l.w, 0))
         return failed(mx_fail("[recurrent] expected x (sequences, steps, %d units) and weights (%d units, units), got "
                               "shapes %s and %s",
@@ -374,16 +389,16 @@ static int recurrent_shapes(const struct call *c, struct spec out[])
                 mx_fail("[recurrent] expected a bias (units) and states (sequences, units) for x of shape %s, "
                         "got shape %s",
                         shape_of(l.x), shape_of(rest[i])));
-    for (int k = 0; k < c->nout; k++) spec_set(&out[k], l.x->dtype, 3, state);
-    return 0;
+    for (int k = 0; k < states; k++) spec_set(&out[k], l.x->dtype, 3, state);
+    return spec_set(&out[states], wide_of(l.x), 3, l.x->shape);
 }
 
 static bool recurrent_fits(const struct call *c)
 {
     const struct recurrent_args *a = c->args;
-    bool lstm = a->kind == RECURRENT_LSTM;
-    return call_has(c, 2 + a->bias + a->hidden + a->cell, 1 + lstm) && (!a->bias || a->kind == RECURRENT_GRU) &&
-           (!a->cell || lstm) && dtype_is_float(c->x[0]->dtype) && one_dtype(c, c->nin);
+    return call_has(c, 2 + a->bias + a->hidden + a->cell, states_of(a->kind) + 1) &&
+           (!a->bias || a->kind == RECURRENT_GRU) && (!a->cell || a->kind == RECURRENT_LSTM) &&
+           dtype_is_float(c->x[0]->dtype) && one_dtype(c, c->nin);
 }
 
 const struct op op_recurrent = {
@@ -515,7 +530,8 @@ void mx_recurrent(const char *name, mx x, mx w, mx bias, mx hidden, mx cell, mx 
             return;
         t = *all[i] ? promote(t, (*all[i])->dtype) : t;
     }
-    int kind = kind_named(name), shape[MX_MAX_NDIM + 3], n, nout = 1 + (kind == RECURRENT_LSTM);
+    mx out[3] = { MX_NIL, MX_NIL };
+    int kind = kind_named(name), shape[MX_MAX_NDIM + 3], n;
     struct layer l = { x, w, bias, hidden, cell };
     if (kind < 0 || !layer_fits((unsigned)kind, &l) || (n = sequence_axes(&l, shape)) < 0)
         return;
@@ -541,10 +557,10 @@ void mx_recurrent(const char *name, mx x, mx w, mx bias, mx hidden, mx cell, mx 
             in[nin++] = rest[i];
     struct recurrent_args a = { (unsigned)kind, bias, hidden, cell };
     if (is_composed(&l))
-        by_steps((unsigned)kind, &l, y);
+        by_steps((unsigned)kind, &l, out);
     else
-        mx_infer_n(&op_recurrent, &a, nin, in, nout, y);
+        mx_infer_n(&op_recurrent, &a, nin, in, states_of((unsigned)kind) + 1, out);
     shape[n] = steps;
     shape[n + 1] = width;
-    for (int k = 0; k < nout; k++) y[k] = n == 1 ? y[k] : mx_reshape(y[k], n + 2, shape);
+    for (int k = 0; k < states_of((unsigned)kind); k++) y[k] = n == 1 ? out[k] : mx_reshape(out[k], n + 2, shape);
 }

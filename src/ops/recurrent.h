@@ -10,8 +10,9 @@ enum recurrent_kind { RECURRENT_TANH, RECURRENT_GRU, RECURRENT_LSTM };
 static inline int recurrent_gates(unsigned kind) { return kind == RECURRENT_LSTM ? 4 : kind == RECURRENT_GRU ? 3 : 1; }
 
 /* x (B, T, gates H), weights (gates H, H), then where there are any a bias (H) of a GRU's candidate, the first hidden
- * state (B, H) and the first cell (B, H), of a LSTM: all of one type.  Results: the hidden states (B, T, H), and of a
- * LSTM the cells. */
+ * state (B, H) and the first cell (B, H), of a LSTM: all of one type.  Results: the hidden states (B, T, H), of a LSTM
+ * the cells, and in float32 for half types x + s, (B, T, gates H), but of a GRU's candidate s + bias; a runner leaves
+ * that out where nobody will look at it (result_unwanted). */
 struct recurrent_args {
     unsigned kind; /* enum recurrent_kind */
     bool bias, hidden, cell;

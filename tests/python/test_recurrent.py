@@ -6,8 +6,8 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
-from test_fast import check_derivatives, check_vmap, exact
 from process import passes_at_level, printed_by_threads
+from test_fast import check_derivatives, check_vmap, exact
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 # sequences, steps, units: vectors and packed sequences, those of several parts; units of less than a register and of

@@ -110,6 +110,13 @@ FN struct spot spot_of(const struct recurrent_call *a, int64_t b, int unit, int 
 FN void finish_step(const struct recurrent_call *a, const struct spot *p, const T s[4])
 {
     S *y = (S *)a->y[0] + p->at;
+    T *pre = a->pre ? (T *)a->pre + (p->b * a->steps + a->t) * a->gates * a->width + p->unit : (T *)0;
+    UNROLLED for (int i = 0; i < 4; i++)
+    {
+        int seen = a->kind == RECURRENT_STEP_GRU && i == 2;
+        if (pre && i < a->gates)
+            pre[(int64_t)i * a->width] = s[i] + (!seen ? p->x[i] : a->bias ? element(a->bias, p->unit) : (T)0);
+    }
     if (a->kind == RECURRENT_STEP_TANH) {
         *y = OUT(F(tanh)(p->x[0] + s[0]));
     } else if (a->kind == RECURRENT_STEP_GRU) {
@@ -136,7 +143,7 @@ FN void finish_back(const struct recurrent_call *a, const struct spot *p, T s)
     if (a->y[1])
         ((S *)a->y[1])[p->at] = OUT(v);
     S *d = (S *)a->y[0] + (p->b * a->steps + a->t) * a->gates * a->width + p->unit;
-    for (int i = 0; i < a->gates; i++) d[(int64_t)i * a->width] = OUT((i == 3 ? u : v) * p->x[i]);
+    UNROLLED for (int i = 0; i < 4; i++) if (i < a->gates) d[(int64_t)i * a->width] = OUT((i == 3 ? u : v) * p->x[i]);
 }
 
 KERNEL(K(cu_recurrent), struct recurrent_call)

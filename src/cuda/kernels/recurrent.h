@@ -30,7 +30,7 @@ struct recurrent_call {
     const void *x, *bias;      /* of the gates; back: slopes */
     const void *hidden, *cell; /* states before the step, sequences hidden_apart and cell_apart apart; NULL: 0 */
     const void *ct, *ct_cell, *seen, *keep;
-    void *y[2];
+    void *y[2], *pre; /* pre: what the gates take, of the type computed in; NULL: it is not asked for */
     int64_t apart, hidden_apart, cell_apart;
     int64_t sequences, steps, t;
     int32_t kind;                         /* enum recurrent_step */
