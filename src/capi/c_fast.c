@@ -69,6 +69,18 @@ int mlx_fast_gated_delta_update(mlx_vector_array *res, const mlx_array q, const 
     return capi_publish_list(res, capi_list_of(2, y));
 }
 
+int mlx_recurrent(mlx_vector_array *res, const char *kind, const mlx_array x, const mlx_array weights,
+                  const mlx_array bias, const mlx_array hidden, const mlx_array cell, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    const char *name = capi_given(kind, "a kind");
+    if (!name)
+        return capi_report();
+    mx y[2];
+    mx_recurrent(name, capi_in(x), capi_in(weights), capi_opt(bias), capi_opt(hidden), capi_opt(cell), y);
+    return capi_publish_list(res, capi_list_of(strcmp(name, "lstm") ? 1 : 2, y));
+}
+
 int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));

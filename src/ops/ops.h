@@ -304,6 +304,9 @@ mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, m
 mx mx_cross_entropy(mx logits, mx targets);
 /* ops/delta.c; state and mask may be NULL; y: outputs and the last state */
 void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y[2]);
+/* Recurrent layers, kind "rnn", "gru" or "lstm" (ops/recurrent.c); bias, hidden and cell may be NULL; y: all hidden
+ * states, and the cells of a LSTM */
+void mx_recurrent(const char *kind, mx x, mx w, mx bias, mx hidden, mx cell, mx y[2]);
 /* softmax(scale q k^T + mask) v (ops/attention.c); mask and sinks may be NULL */
 mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks);
 

@@ -25,6 +25,12 @@ int result_new(struct stream *s, mx y)
     return 0;
 }
 
+bool result_unwanted(const struct node *n, bool keep, mx y)
+{
+    return !keep && atomic_load_explicit(&n->refs, memory_order_acquire) == 1 &&
+           atomic_load_explicit(&y->refs, memory_order_acquire) == 1;
+}
+
 /* This entry is the only one who will ever look at x again: all its references are this node's. */
 static bool dies_after(const struct node *n, bool keep, mx x)
 {

@@ -19,11 +19,7 @@
 #include "transform/control.h"
 
 /* Nobody will look at result k. */
-static bool unwanted(const struct run *r, int k)
-{
-    return !r->keep && atomic_load_explicit(&r->node->refs, memory_order_acquire) == 1 &&
-           atomic_load_explicit(&r->y[k]->refs, memory_order_acquire) == 1;
-}
+static bool unwanted(const struct run *r, int k) { return result_unwanted(r->node, r->keep, r->y[k]); }
 
 /* An error of the body says in which step. */
 static int failed_in(const char *who, int64_t step)

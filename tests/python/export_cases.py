@@ -96,6 +96,14 @@ def more(mx):
             mx.grad(lambda x, w, f=groups: sum((y**3).sum() for y in f(x, w)), argnums=(0, 1)),
             [x.reshape(2, -1, 4), x[0, :4]],
         )
+    for kind, gates in (("rnn", 1), ("gru", 3), ("lstm", 4)):
+        h = mx.cos(mx.arange(4).reshape(2, 2))
+        rest = {"rnn": (None, h, None), "gru": (h[0], h, None), "lstm": (None, h, mx.sin(h))}[kind]
+        layer = lambda x, w, kind=kind, rest=rest: mx._recurrent(kind, x, w, *rest)  # noqa: E731
+        of = [mx.sin(mx.arange(2 * 3 * 2 * gates).reshape(2, 3, -1)), mx.cos(mx.arange(4 * gates).reshape(-1, 2))]
+        yield f"recurrent {kind}", layer, of
+        slope = mx.grad(lambda x, w, f=layer: sum((y**3).sum() for y in f(x, w)), argnums=(0, 1))
+        yield f"gradient of recurrent {kind}", slope, of
     yield (
         "rope",
         lambda x: mx.fast.rope(x, 4, traditional=True, base=100.0, scale=0.5, offset=3),

@@ -58,6 +58,7 @@ OPTIONAL_IN = {
     "mlx_fast_layer_norm": {"weight", "bias"},
     "mlx_fast_layer_norm_double": {"weight", "bias"},
     "mlx_group_norm": {"weight", "bias"},
+    "mlx_recurrent": {"bias", "hidden", "cell"},
     "mlx_fast_rms_norm": {"weight"},
     "mlx_fast_rms_norm_double": {"weight"},
     "mlx_random_normal_broadcast": {"loc", "scale"},

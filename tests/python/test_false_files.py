@@ -63,6 +63,18 @@ def fused():
         f = lambda x, *w: mx._group_norm(x, *w, *[None] * (2 - len(w)), 2, True, not w, 0.5)  # noqa: E731
         yield f, [rows, *weights]
         yield mx.grad(lambda x, *w, f=f: f(x, *w)[0].sum(), argnums=tuple(range(1 + len(weights)))), [rows, *weights]
+    states = {"rnn": [None] * 3, "gru": [ramp(4), ramp(2, 4), None], "lstm": [None, ramp(2, 4), ramp(2, 4)]}
+    for (kind, rest), gates in zip(states.items(), (1, 3, 4)):
+        for some in (rest, [None] * 3):
+            given = [s for s in some if s is not None]
+
+            def f(x, w, *more, kind=kind, some=some):
+                more = iter(more)
+                return mx._recurrent(kind, x, w, *(s if s is None else next(more) for s in some))
+
+            yield f, [ramp(2, 3, 4 * gates), ramp(4 * gates, 4), *given]
+            g = mx.grad(lambda *xs, f=f: sum(y.sum() for y in f(*xs)), argnums=tuple(range(2 + len(given))))
+            yield g, [ramp(2, 3, 4 * gates), ramp(4 * gates, 4), *given]
     layer = mx.grad(lambda x, w, b: mx.fast.layer_norm(x, w, b, 0.5).square().sum(), argnums=(0, 1, 2))
     yield layer, [rows, row, mx.cos(row)]
     yield mx.grad(lambda x, w: mx.fast.rms_norm(x, w, 0.5).square().sum(), argnums=(0, 1)), [rows, row]

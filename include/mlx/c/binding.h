@@ -113,6 +113,14 @@ MLX_API int mlx_logsumexp_parts(mlx_vector_array *res, const mlx_array a, const 
 MLX_API int mlx_group_norm(mlx_vector_array *res, const mlx_array x, const mlx_array weight, const mlx_array bias,
                            int groups, bool neighbours, bool whole, double eps, const mlx_stream s);
 
+/* A recurrent layer of a kind "rnn", "gru" or "lstm", one step after the other: x (..., steps, gates * units) is what
+ * inputs and biases come to, for which h (..., units) @ weights^T is added at each step, weights being (gates * units,
+ * units), with 1, 3 and 4 gates: r, z, n and i, f, g, o.  bias (units), of "gru" alone, is added to the third of these
+ * products.  The first states, of a "lstm" two, are `hidden` and `cell`, (..., units), or 0 where they are null arrays.
+ * Results: the states (..., steps, units), and of a "lstm" the cells. */
+MLX_API int mlx_recurrent(mlx_vector_array *res, const char *kind, const mlx_array x, const mlx_array weights,
+                          const mlx_array bias, const mlx_array hidden, const mlx_array cell, const mlx_stream s);
+
 /* log(softmax(a)) along the axes, all for NULL. */
 MLX_API int mlx_log_softmax(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s);
 

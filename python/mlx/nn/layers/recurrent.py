@@ -1,7 +1,8 @@
 """Recurrent layers: one state after the other along a sequence.
 
 Inputs are x: (..., L, input_size), results the states of all L steps, (..., L, hidden_size). The
-products with the inputs do not wait for any state, so they are one product for all steps.
+products with the inputs do not wait for any state, so they are one product for all steps; what
+follows from state to state is one operation.
 """
 
 import math
@@ -72,8 +73,11 @@ class RNN(Module):
 
     def __call__(self, x, hidden=None):
         _check(self, x, self.Wxh.shape[1], hidden=hidden)
+        x = _times(x, self.Wxh, self.bias)
+        if self.nonlinearity in (tanh, mx.tanh):
+            return mx._recurrent("rnn", x, self.Whh, None, hidden, None)[0]
         states = []
-        for x_t in mx.unstack(_times(x, self.Wxh, self.bias), axis=-2):
+        for x_t in mx.unstack(x, axis=-2):
             hidden = self.nonlinearity(x_t if hidden is None else x_t + hidden @ self.Whh.T)
             states.append(hidden)
         return mx.stack(states, axis=-2)
@@ -107,20 +111,7 @@ class GRU(Module):
 
     def __call__(self, x, hidden=None):
         _check(self, x, self.Wx.shape[1], hidden=hidden)
-        if hidden is None:
-            hidden = mx.zeros((*x.shape[:-2], self.hidden_size), x.dtype)
-        states = []
-        for x_t in mx.unstack(_times(x, self.Wx, self.b), axis=-2):
-            x_r, x_z, x_n = mx.split(x_t, 3, axis=-1)
-            h_r, h_z, h_n = mx.split(hidden @ self.Wh.T, 3, axis=-1)
-            if self.bhn is not None:
-                h_n = h_n + self.bhn
-            r = mx.sigmoid(x_r + h_r)
-            z = mx.sigmoid(x_z + h_z)
-            n = mx.tanh(x_n + r * h_n)
-            hidden = (1 - z) * n + z * hidden
-            states.append(hidden)
-        return mx.stack(states, axis=-2)
+        return mx._recurrent("gru", _times(x, self.Wx, self.b), self.Wh, self.bhn, hidden, None)[0]
 
 
 class LSTM(Module):
@@ -153,16 +144,4 @@ class LSTM(Module):
 
     def __call__(self, x, hidden=None, cell=None):
         _check(self, x, self.Wx.shape[1], hidden=hidden, cell=cell)
-        states, cells = [], []
-        for gates in mx.unstack(_times(x, self.Wx, self.bias), axis=-2):
-            if hidden is not None and hidden.shape[:-1] == gates.shape[:-1]:
-                gates = mx.addmm(gates, hidden, self.Wh.T)
-            elif hidden is not None:  # one state for all
-                gates = gates + hidden @ self.Wh.T
-            i, f, g, o = mx.split(gates, 4, axis=-1)
-            written = mx.sigmoid(i) * mx.tanh(g)
-            cell = written if cell is None else mx.sigmoid(f) * cell + written
-            hidden = mx.sigmoid(o) * mx.tanh(cell)
-            states.append(hidden)
-            cells.append(cell)
-        return mx.stack(states, axis=-2), mx.stack(cells, axis=-2)
+        return tuple(mx._recurrent("lstm", _times(x, self.Wx, self.bias), self.Wh, None, hidden, cell))
