@@ -1,5 +1,5 @@
-/* cuda.c: libcuda.so.1 as src/cuda knows it, for a machine without a GPU: a device, or as many as PRETEND_DEVICES in the
- * environment says, whose memory is the host's and whose kernels run under the emulator, at once, when they are
+/* cuda.c: libcuda.so.1 as src/cuda knows it, for a machine without a GPU: a device, or as many as PRETEND_DEVICES in
+ * the environment says, whose memory is the host's and whose kernels run under the emulator, at once, when they are
  * launched.  An image is the name of its module, or a shared object that emulated/nvrtc.c made of a kernel given as
  * text. */
 #define _GNU_SOURCE /* memfd_create */

@@ -158,8 +158,8 @@ def test_without_a_driver_one_library_is_looked_for(tmp_path):
 
 @pytest.mark.slow
 def test_a_wheel_stands_alone(tmp_path):
-    # Of kernels for GPUs their names alone: the driver is the emulated one, if any.  One instruction set and compilation
-    # in a hurry are enough.
+    # Of kernels for GPUs their names alone: the driver is the emulated one, if any.  One instruction set, and no
+    # optimization, are enough.
     less = ["-C", "cmake.define.MLX_CUDA_TARGETS=ptx0", "-C", "cmake.define.MLX_KERNEL_LEVELS=base"]
     less += ["-C", "cmake.build-type=Debug"]
     wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", *less, "-w", tmp_path, ROOT]

@@ -234,8 +234,8 @@ FN void widen(uint32_t v[HELD], int type)
     }
 }
 
-/* The bits of elements, where quads begin at these places and elements are `step` apart; rows: a quad's are neighbours at
- * a multiple of their size. */
+/* The bits of elements, where quads begin at these places and elements are `step` apart; rows: a quad's are neighbours
+ * at a multiple of their size. */
 FN void read_quads(uint32_t v[HELD], const void *x, int size, const int64_t at[QUADS], int64_t step, bool rows)
 {
     if (size == 1 && rows) {
