@@ -464,26 +464,20 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
 
 /* ---- what the environment asks for */
 
-static bool asks_for(atomic_int *answer, const char *name)
-{
-    int is = atomic_load_explicit(answer, memory_order_relaxed);
-    if (is < 0) {
-        is = setting_switch(name, false);
-        atomic_store(answer, is);
-    }
-    return is;
-}
-
 bool gpu_tf32(void)
 {
     static atomic_int answer = -1;
-    return asks_for(&answer, "MLX_ENABLE_TF32");
+    if (atomic_load_explicit(&answer, memory_order_relaxed) < 0)
+        atomic_store(&answer, setting_switch("MLX_ENABLE_TF32", false));
+    return atomic_load_explicit(&answer, memory_order_relaxed);
 }
 
 bool gpu_deterministic(void)
 {
     static atomic_int answer = -1;
-    return asks_for(&answer, "MLX_DETERMINISTIC");
+    if (atomic_load_explicit(&answer, memory_order_relaxed) < 0)
+        atomic_store(&answer, setting_switch("MLX_DETERMINISTIC", false));
+    return atomic_load_explicit(&answer, memory_order_relaxed);
 }
 
 /* ---- facts */
