@@ -181,12 +181,13 @@ static bool takes_rows(const struct lookup_call *c)
 static int launch_move(const struct run *r, struct lookup_call *c, const struct lookup_plan *p, mx far, mx near,
                        enum gpu_note when)
 {
-    static const char *const names[] = { "lookup", "take", "rows" };
+    enum { LOOKUP, TAKE, ROWS };
+    static const char *const names[] = { [LOOKUP] = "lookup", [TAKE] = "take", [ROWS] = "rows" };
     static struct gpu_found found[sizeof names / sizeof *names][5];
     size_t size = describe_lookup(c, r, p, far, near, true);
     int64_t blocks = blocks_of(c, c->count);
-    int kind = c->writes ? 0 : in_rows(c) ? 1 : takes_rows(c) ? 2 : 0;
-    if (kind == 1) {
+    int kind = c->writes ? LOOKUP : in_rows(c) ? TAKE : takes_rows(c) ? ROWS : LOOKUP;
+    if (kind == TAKE) {
         c->pieces = ceil_div(c->shape[c->ndim - 1], LOOKUP_THREADS * LOOKUP_EACH);
         blocks = c->count / c->shape[c->ndim - 1] * c->pieces;
     }

@@ -94,7 +94,7 @@ FN float unit(uint32_t r, float most) { return fminf((float)r * 0x1p-32f, most);
                 (y)[k_] = (v)[k_];                          \
     }
 
-/* The kernel cu_<name> that makes `each` of r, a word; what is `given` is the same for all of them. */
+/* The kernel cu_<name> that makes `each` of word k of half h, or of what is `given` for all of them. */
 #define DRAW(name, S, given, each)                                 \
     KERNEL(cu_##name, struct draw_args)                            \
     {                                                              \
@@ -109,10 +109,7 @@ FN float unit(uint32_t r, float most) { return fminf((float)r * 0x1p-32f, most);
                 struct words4 align;                               \
             } u;                                                   \
             UNROLLED                                               \
-            for (int k = 0; k < 4; k++) {                          \
-                uint32_t r = d.w[h][k];                            \
-                u.v[k] = each;                                     \
-            }                                                      \
+            for (int k = 0; k < 4; k++) u.v[k] = each;             \
             S *y = (S *)a.bits.y + d.key * a.bits.words + d.at[h]; \
             PUT_FOUR(S, y, u.v, d.n[h])                            \
         }                                                          \
@@ -125,17 +122,22 @@ FN float unit(uint32_t r, float most) { return fminf((float)r * 0x1p-32f, most);
         return STORED_##suffix(ROUNDED(suffix, range * ROUNDED(suffix, unit(r, most))) + low); \
     }                                                                                          \
     DRAW(uniform_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(suffix, S, range, 1);        \
-         ONE_OF(suffix, S, low, -0.0f), uniform_##suffix(r, most, range, low))
+         ONE_OF(suffix, S, low, -0.0f), uniform_##suffix(d.w[h][k], most, range, low))
+
+UNIFORM(f32, float)
+UNIFORM(f16, uint16_t)
+UNIFORM(bf16, uint16_t)
 
 /* One in 300 is far in erfinv's tail: all eight of a thread are made as if none were, which need no branches, and those
  * that are once more. */
 FN_APART float erfinv_once_more(float u) { return m_erfinv_f32(u); }
-FN void erfinv_of_eight(float x[8])
+FN void normals_of_eight(float x[8], const struct drawn *d, float most, float range, float low)
 {
     float y[8], w[8];
     int far = 0;
     UNROLLED
     for (int k = 0; k < 8; k++) {
+        x[k] = uniform_f32(d->w[k / 4][k % 4], most, range, low);
         w[k] = erfinv_log_f32(x[k]);
         y[k] = erfinv_near_f32(x[k], w[k]);
         far |= !(w[k] < 5);
@@ -150,38 +152,12 @@ FN void erfinv_of_eight(float x[8])
     for (int k = 0; k < 8; k++) x[k] = y[k];
 }
 
-#define NORMAL(suffix, S)                                                                                \
-    KERNEL(cu_normal_##suffix, struct draw_args)                                                         \
-    {                                                                                                    \
-        struct drawn d;                                                                                  \
-        if (!draw(&d, &a.bits))                                                                          \
-            return;                                                                                      \
-        ONE_OF(f32, float, most, 1);                                                                     \
-        ONE_OF(f32, float, range, 1);                                                                    \
-        ONE_OF(f32, float, low, -0.0f);                                                                  \
-        ONE_OF(suffix, S, factor, 1);                                                                    \
-        ONE_OF(suffix, S, loc, -0.0f);                                                                   \
-        float x[8];                                                                                      \
-        UNROLLED                                                                                         \
-        for (int k = 0; k < 8; k++) x[k] = uniform_f32(d.w[k / 4][k % 4], most, range, low);             \
-        erfinv_of_eight(x);                                                                              \
-        UNROLLED                                                                                         \
-        for (int h = 0; h < 2; h++) {                                                                    \
-            union {                                                                                      \
-                S v[4];                                                                                  \
-                struct words4 align;                                                                     \
-            } u;                                                                                         \
-            UNROLLED                                                                                     \
-            for (int k = 0; k < 4; k++)                                                                  \
-                u.v[k] = STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, x[4 * h + k])) + loc); \
-            S *y = (S *)a.bits.y + d.key * a.bits.words + d.at[h];                                       \
-            PUT_FOUR(S, y, u.v, d.n[h])                                                                  \
-        }                                                                                                \
-    }
-UNIFORM(f32, float)
-UNIFORM(f16, uint16_t)
-UNIFORM(bf16, uint16_t)
+#define NORMAL(suffix, S)                                                                                         \
+    DRAW(normal_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(f32, float, range, 1);                           \
+         ONE_OF(f32, float, low, -0.0f); ONE_OF(suffix, S, factor, 1); ONE_OF(suffix, S, loc, -0.0f); float x[8]; \
+         normals_of_eight(x, &d, most, range, low),                                                               \
+         STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, x[4 * h + k])) + loc))
 NORMAL(f32, float)
 NORMAL(f16, uint16_t)
 NORMAL(bf16, uint16_t)
-DRAW(bernoulli, uint8_t, ONE_OF(f32, float, bound, 0), (uint8_t)((float)r < bound))
+DRAW(bernoulli, uint8_t, ONE_OF(f32, float, bound, 0), (uint8_t)((float)d.w[h][k] < bound))
