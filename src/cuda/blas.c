@@ -359,7 +359,7 @@ static int queue_work(const struct run *r, const struct product_plan *p, const s
                       const struct blas_handles *h, const struct cublaslt_choice *c, void *workspace,
                       const struct blas_terms *terms)
 {
-    struct gpu_stream *q = gpu_stream(r->stream);
+    void *stream = gpu_direct(gpu_stream(r->stream));
     float by = (float)terms->alpha, plus = r->nin > 2 && !w->bias ? (float)terms->beta : 0;
     int e = 0;
     for (int64_t n = 0; n < w->times && !e; n++) {
@@ -367,10 +367,8 @@ static int queue_work(const struct run *r, const struct product_plan *p, const s
         const void *first = part_at(p, w, n, FIRST, y, 1), *second = part_at(p, w, n, SECOND, y, 0);
         void *result = (void *)part_at(p, w, n, RESULT, y, -1);
         const void *c_part = plus != 0 ? part_at(p, w, n, PLUS, y, 2) : result;
-        void *to = gpu_launches_begin(q);
         e = lt.matmul(b->handle, h->product, &by, first, h->layout[FIRST], second, h->layout[SECOND], &plus, c_part,
-                      h->layout[PLUS], result, h->layout[RESULT], &c->algorithm, workspace, c->workspace, to);
-        gpu_launches_end(q, e != 0);
+                      h->layout[PLUS], result, h->layout[RESULT], &c->algorithm, workspace, c->workspace, stream);
         if (e && n > 0 && is_declined(e))
             e = CUBLAS_STATUS_INTERNAL_ERROR; /* a part of it is queued */
     }

@@ -147,8 +147,8 @@ bool gpu_deterministic(void);
  * device is lost, which gpu_check tells.  The second is under the stream's lock; the driver's error. */
 void *gpu_direct(struct gpu_stream *q);
 int gpu_flush(struct gpu_stream *q);
-/* Where launches, of kernels of ours or of a library that takes a stream, go; between the two nothing else is queued,
- * and no lock of a stream is taken; failed: none was queued. */
+/* Where a launch of a kernel of ours goes; between the two nothing else is queued, and no lock of a stream is taken;
+ * failed: it was not queued. */
 void *gpu_launches_begin(struct gpu_stream *q);
 void gpu_launches_end(struct gpu_stream *q, bool failed);
 /* Queues blocks x threads of it; args points at the arguments. */

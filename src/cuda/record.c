@@ -6,6 +6,9 @@
  * chain of kernels can be updated to any other of as many, so graphs are kept by that number: the first time there is
  * none yet, and its launches are queued one by one.
  *
+ * They are launches of our kernels alone.  Those of cuBLASLt may begin before what is ahead of them has ended, and an
+ * update leaves a graph's edges as they were: a kernel of ours in the place of such a one would not wait either.
+ *
  * Invariant: what is recorded is queued before anything else is on the stream (gpu_direct), whichever thread
  * does that: captures are relaxed, and all of this is under the stream's lock. */
 #include "cuda/gpu.h"

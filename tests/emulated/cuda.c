@@ -520,13 +520,6 @@ int kernel_node_params(void *node, void *params)
     return SUCCESS;
 }
 
-/* What a library computes at once, beside its kernels. */
+/* What a library computes at once, beside its kernels; it is not captured, an update of a graph may be wrong then. */
 EXPORTED int emulated_call(void *stream);
-int emulated_call(void *stream)
-{
-    struct stream *s = stream;
-    if (!s || !s->captured)
-        return stream_wait(stream);
-    s->nodes++;
-    return catch_up_all(), SUCCESS;
-}
+int emulated_call(void *stream) { return stream_wait(stream); }
