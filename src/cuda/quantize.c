@@ -146,7 +146,8 @@ int gpu_run_dequantize(const struct run *r)
  *
  * On an H100 our kernels make 123 TFLOP/s of 4 bits and 256 rows, 0.27 us a row of a matrix of 4096 by 4096; its
  * numbers take 17 us to be written out, and cuBLASLt some 20 us to read and multiply them, up to 256 rows: 37 us are
- * 137 rows.  On an H200 groups of warps take 21 us of it with 64 rows, and 49 with 256. */
+ * 137 rows.  On an H200 groups of warps take 12 us of it with 64 rows, 25 with 256 and 46 with 384, cuBLASLt with the
+ * numbers 31, 37 and 44; of 8 bits 14, 26 and 51, and 43, 49 and 58. */
 enum {
     FEW = 16,
     WARPS_FROM = 2,
@@ -154,6 +155,8 @@ enum {
     NUMBERS_FROM = 1024,
     NUMBERS_FROM_BLAS = 160,
     NUMBERS_FROM_GROUPS = 2048,
+    NUMBERS_FROM_GROUPS_BLAS = 257,
+    NUMBERS_FROM_GROUPS_BLAS_WIDE = 513, /* of codes of 8 bits */
     PICKED_FEW = 7
 };
 
@@ -206,7 +209,8 @@ static void walk_batch(struct qmm_args *a, mx y, mx x, mx w)
 static bool has_warps(const struct run *r, const struct qmm_args *a, int bits, enum dtype t)
 {
     static struct gpu_known slots[DT_COUNT];
-    bool fits = a->transpose && dtype_is_half(t) && a->m >= WARPS_FROM && a->k % 32 == 0 && a->k / 32 * bits % 4 == 0;
+    bool fits = a->transpose && dtype_is_half(t) && a->m >= WARPS_FROM && a->k > 0 && a->k % 32 == 0 &&
+                a->k / 32 * bits % 4 == 0;
     return fits && a->aligned && (uint64_t)a->w % 16 == 0 && gpu_has(gpu_of(r), &slots[t], "quantize", "qmm_merge", t);
 }
 
@@ -444,10 +448,10 @@ static bool are_worth_numbers(const struct run *r, int64_t rows)
     a.aligned = gpu_address(r, x) % 16 == 0;
     if (!has_warps(r, &a, q->bits, (enum dtype)x->dtype))
         return true;
-    bool groups = has_groups(r, &a, (enum dtype)x->dtype);
-    if (rows >= (groups ? NUMBERS_FROM_GROUPS : NUMBERS_FROM))
-        return true;
-    return rows >= NUMBERS_FROM_BLAS && blas_works(gpu_of(r));
+    if (!has_groups(r, &a, (enum dtype)x->dtype))
+        return rows >= NUMBERS_FROM || (rows >= NUMBERS_FROM_BLAS && blas_works(gpu_of(r)));
+    int from_blas = q->bits == 8 ? NUMBERS_FROM_GROUPS_BLAS_WIDE : NUMBERS_FROM_GROUPS_BLAS;
+    return rows >= NUMBERS_FROM_GROUPS || (rows >= from_blas && blas_works(gpu_of(r)));
 }
 
 int gpu_run_quantized_matmul(const struct run *r)

@@ -129,6 +129,14 @@ def test_scales_of_another_type():
         close_sums(lambda x, *p: mx.quantized_matmul(x, *p), normal(mx.float32, m, 128), *parts)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 20, 300])
+@pytest.mark.parametrize("dtype", [mx.float16, mx.float32], ids=str)
+def test_products_of_no_depth(dtype, rows):
+    w = mx.zeros((8, 0), mx.uint32), mx.zeros((8, 0), dtype), mx.zeros((8, 0), dtype)
+    y = mx.quantized_matmul(mx.zeros((rows, 0), dtype), *w, stream=mx.gpu)
+    assert y.shape == (rows, 8) and not mx.any(y).item()
+
+
 def test_long_rows():
     """Several chunks for each thread, and several warps for each row."""
     for fmt in [("affine", 4, 64), ("affine", 6, 128), ("affine", 8, 32), ("mxfp4", 4, 32)]:
