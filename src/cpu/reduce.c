@@ -570,9 +570,28 @@ static struct arg_piece arg_of(const struct arg_job *j, const char *x, size_t n)
     return r;
 }
 
+/* Rows of floats; half types are widened, as many rows at a time as there is room for. */
+static void arg_float_rows(const struct arg_job *j, places_fn *places, int64_t begin, int64_t end)
+{
+    float tile[TILE];
+    const char *x = j->x + begin * j->n * (int64_t)j->size;
+    int64_t most = j->work == j->in ? end - begin : TILE / j->n;
+    for (int64_t i = begin, rows; i < end; i += rows, x += rows * j->n * (int64_t)j->size) {
+        rows = least(most, end - i);
+        if (j->work != j->in)
+            cpu->cast[j->in][DT_float32](tile, x, (size_t)(rows * j->n));
+        places(j->y + i, j->work == j->in ? (const void *)x : tile, (size_t)rows, (size_t)j->n);
+    }
+}
+
 static void arg_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct arg_job *j = ctx;
+    places_fn *places = cpu->reduce->places[j->fold == FOLD_MAX][j->work];
+    if (places && j->n <= (j->work == j->in ? CHUNK : TILE)) {
+        arg_float_rows(j, places, begin, end);
+        return;
+    }
     for (int64_t i = begin; i < end; i++)
         j->y[i] = (uint32_t)arg_of(j, j->x + i * j->n * (int64_t)j->size, (size_t)j->n).at;
 }

@@ -27,6 +27,13 @@
 #define IVDEP _Pragma("GCC ivdep")
 #endif
 
+/* All turns of the next loop one after the other: they are a register's lanes. */
+#ifdef __clang__
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 64")
+#endif
+
 /* y[0] to all of y[0..n). */
 TEMPLATE void spread(void *y, size_t size, size_t n)
 {

@@ -246,6 +246,7 @@ const struct reduce_kernels LEVEL(reduce_kernels) = {
              [REDUCE_ALL] = { [DT_bool_] = all_cols_b8 },
              [REDUCE_ANY] = { [DT_bool_] = any_cols_b8 } },
     .find = { TYPES(ROW_OF, find, ) },
+    .places = { BOTH(min_places), BOTH(max_places) },
     .softmax = BOTH(softmax),
     .log_softmax = BOTH(log_softmax),
     .logsumexp = BOTH(logsumexp),

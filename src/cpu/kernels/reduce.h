@@ -42,6 +42,8 @@ enum { REDUCE_COLS = 512, REDUCE_ROWS = 32 /* that are folded before they go int
 
 /* Where in x[0..n) the first element equal to the extreme is (for floats, the first NaN if it is one); n if nowhere. */
 typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
+/* Where in each row of n > 0 elements, n < 2^31, the first extreme is, or the first NaN. */
+typedef void places_fn(uint32_t *y, const void *x, size_t rows, size_t n);
 /* y = exp(x - max) / sum, or its logarithm, (x - max) - log(sum), for each row of n > 0 elements; y may be x. */
 typedef void softmax_fn(void *y, const void *x, size_t rows, size_t n);
 /* log(sum(exp(x - most))) and most, the largest of x; where that is infinite or NaN, 0. */
@@ -52,7 +54,8 @@ struct reduce_kernels {
     reduce_rows_fn *rows[REDUCE_COUNT][DT_COUNT]; /* float32 and float64, of the folds they have */
     reduce_col_fn *col[REDUCE_COUNT][DT_COUNT];
     find_fn *find[DT_COUNT];
-    softmax_fn *softmax[DT_COUNT]; /* float32 and float64 */
+    places_fn *places[2][DT_COUNT]; /* of the least and of the largest; float32 and float64 */
+    softmax_fn *softmax[DT_COUNT];  /* float32 and float64 */
     softmax_fn *log_softmax[DT_COUNT];
     logsumexp_fn *logsumexp[DT_COUNT];
 };
