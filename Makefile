@@ -11,7 +11,7 @@
 #   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
 #   make soak       random programs on the GPU and the CPU for SECONDS (600), their results compared; SEED=n
 #   make demo       train on scanned digits in Python, classify the same digits from C
-#   make bench      print the figures of merit beside NumPy and JAX; PEERS=all: PyTorch and llama.cpp too
+#   make bench      speeds beside NumPy and JAX, as ratios; PEERS=all: PyTorch and llama.cpp too; WORDS="fft 1024"
 #   make bench-gpu  with an NVIDIA GPU: beside PyTorch where it is installed, and the bandwidth of a copy
 #   make accuracy   the table of docs/accuracy.md, over 10^8 operands for each function
 #   make docs       the C API as HTML and man pages, in build/docs

