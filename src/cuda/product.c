@@ -59,18 +59,6 @@ static void cut_depth(struct product_args *a, int64_t least_piece, int64_t enoug
 
 static bool has_large_tiles(enum dtype t) { return t == DT_float32 || dtype_is_half(t); }
 
-/* Of rows in groups: tiles that most groups fill. */
-static enum kernel cut_groups(struct product_args *a, enum dtype t)
-{
-    bool is_large = has_large_tiles(t) && a->n > PRODUCT_SMALL && a->m / a->groups >= PRODUCT_LARGE;
-    int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
-    a->down = a->m / tile + a->groups;
-    a->across = ceil_div(a->n, tile);
-    a->piece = a->k;
-    a->pieces = 1;
-    return is_large ? LARGE : SMALL;
-}
-
 /* Are there tiles of twice the height for most of the device, and a kernel for them? */
 static bool is_tall(struct gpu *g, struct product_args *a, enum dtype t)
 {
@@ -80,12 +68,26 @@ static bool is_tall(struct gpu *g, struct product_args *a, enum dtype t)
     return fits && tiles * 4 >= (int64_t)g->multiprocessors * 3 && gpu_has(g, &slots[t], "product", "product_tall", t);
 }
 
+/* Of rows in groups: tiles that most groups fill. */
+static enum kernel cut_groups(struct gpu *g, struct product_args *a, enum dtype t)
+{
+    int64_t each = a->m / a->groups; /* on average */
+    bool is_large = has_large_tiles(t) && a->n > PRODUCT_SMALL && each >= PRODUCT_LARGE;
+    bool tall = is_large && each >= PRODUCT_TALL && is_tall(g, a, t);
+    int tile = tall ? PRODUCT_TALL : is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
+    a->down = a->m / tile + a->groups;
+    a->across = ceil_div(a->n, tall ? PRODUCT_LARGE : tile);
+    a->piece = a->k;
+    a->pieces = 1;
+    return tall ? TALL : is_large ? LARGE : SMALL;
+}
+
 /* Tiles as large as there are enough of. */
 static enum kernel cut_tiles(struct gpu *g, struct product_args *a, enum dtype t)
 {
     enum { MANY = 128, LEAST_PIECE = 256 };
     if (a->order)
-        return cut_groups(a, t);
+        return cut_groups(g, a, t);
     if (is_tall(g, a, t)) {
         a->down = ceil_div(a->m, PRODUCT_TALL);
         a->across = ceil_div(a->n, PRODUCT_LARGE);
