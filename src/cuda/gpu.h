@@ -235,6 +235,9 @@ int gpu_keys_bits(int low, uint64_t most);
 struct product_args;
 struct product_plan;
 int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a);
+/* Does that read rows of x[0] where they are, those of a->number[0], in a->order?  y has elements. */
+bool gpu_multiplies_in_order(const struct run *r, const struct product_plan *p, const mx x[2], mx y,
+                             const struct product_args *a);
 /* One of them that is y[0] of the call, which has memory and elements; by a library where there is one that does it. */
 int gpu_product(const struct run *r, const struct product_plan *p, const mx x[2]);
 /* The last axis of x, row-major and of a float type of 32 bits or fewer, in y, where it is longer by less than a

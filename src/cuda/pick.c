@@ -1,7 +1,7 @@
 /* pick.c: products of matrices that are picked by index or cut into segments, on a GPU.
  *
- * Where few rows meet each matrix, the pairs are put in the order of the second: rows of the first are copied so that
- * those that meet one matrix follow each other, and are multiplied as if they were of one. */
+ * Where few rows meet each matrix, the pairs are put in the order of the second: rows of the first that meet one matrix
+ * are multiplied as if they were of one, copied to follow each other where a kernel does not read them in that order. */
 #include "cuda/kernels/pick.h"
 
 #include <limits.h>
@@ -176,15 +176,23 @@ static bool are_worth_an_order(int64_t pairs, mx a, mx b)
 static int multiply_in_order(const struct run *r, struct pairs_in_order *p, mx a, mx b)
 {
     int64_t m = dim(a, -2), k = dim(a, -1), n = dim(b, -1), matrices = b->shape[0];
-    if (order_pairs(r, p, 1, matrices, m) || is_nil(a = put_under_each_other(r, p, 0, a)))
+    if (order_pairs(r, p, 1, matrices, m))
         return 1;
-    struct product_plan plan = plan_of(p->n * m, n, k, (struct product_steps){ k, 1 }, steps_of(b, false));
-    add_batch(&plan, matrices, 0, b->strides[0]);
+    struct product_plan plan = plan_of(p->n * m, n, k, steps_of(a, false), steps_of(b, false));
+    add_batch(&plan, matrices, a->strides[0], b->strides[0]);
     struct product_args args = { .alpha = 1,
+                                 .number = { gpu_pointer(r, p->room) },
                                  .bounds = gpu_pointer(r, p->bounds),
                                  .order = gpu_pointer(r, p->number),
                                  .groups = matrices,
                                  .each = m };
+    if (!gpu_multiplies_in_order(r, &plan, (mx[]){ a, b }, r->y[0], &args)) {
+        if (is_nil(a = put_under_each_other(r, p, 0, a)))
+            return 1;
+        plan.steps[0] = (struct product_steps){ k, 1 };
+        plan.batch[0][0] = 0;
+        args.number[0] = NULL;
+    }
     return gpu_multiply(r, &plan, 2, (mx[]){ a, b }, r->y[0], &args);
 }
 

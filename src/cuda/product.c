@@ -11,7 +11,7 @@
 #include "cuda/producer.h"
 #include "ops/matmul.h"
 
-enum kernel { SMALL, LARGE, TALL, SMALL_TF32, LARGE_TF32, ALONG, ACROSS, MERGE, OUTER, KERNELS };
+enum kernel { SMALL, LARGE, TALL, WARP_GROUPS, SMALL_TF32, LARGE_TF32, ALONG, ACROSS, MERGE, OUTER, KERNELS };
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -68,17 +68,34 @@ static bool is_tall(struct gpu *g, struct product_args *a, enum dtype t)
     return fits && tiles * 4 >= (int64_t)g->multiprocessors * 3 && gpu_has(g, &slots[t], "product", "product_tall", t);
 }
 
+/* Do four warps multiply together, where their tiles are enough for most of the device?  Rows of groups are in one more
+ * tile than they fill, half of which is theirs. */
+static bool is_for_warp_groups(struct gpu *g, const struct product_args *a, enum dtype t)
+{
+    static struct gpu_known slots[DT_COUNT];
+    int64_t tiles = (a->m / PRODUCT_GROUP_ROWS + ceil_div(a->groups, 2)) * ceil_div(a->n, PRODUCT_GROUP_COLUMNS);
+    bool reads = dtype_is_half(t) && a->order && a->a.vectors && !a->a.across && a->b.vectors && a->m <= INT32_MAX;
+    bool writes = a->n % gpu_lanes(t) == 0 && (uintptr_t)a->y % 16 == 0 && !a->scaled && a->n > PRODUCT_SMALL;
+    return reads && writes && tiles * 4 >= (int64_t)g->multiprocessors * 3 &&
+           gpu_has(g, &slots[t], "product_groups", "product_groups", t);
+}
+
 /* Of rows in groups: tiles that most groups fill. */
 static enum kernel cut_groups(struct gpu *g, struct product_args *a, enum dtype t)
 {
     int64_t each = a->m / a->groups; /* on average */
+    a->piece = a->k;
+    a->pieces = 1;
+    if (is_for_warp_groups(g, a, t)) {
+        a->down = a->m / PRODUCT_GROUP_ROWS + a->groups;
+        a->across = ceil_div(a->n, PRODUCT_GROUP_COLUMNS);
+        return WARP_GROUPS;
+    }
     bool is_large = has_large_tiles(t) && a->n > PRODUCT_SMALL && each >= PRODUCT_LARGE;
     bool tall = is_large && each >= PRODUCT_TALL && is_tall(g, a, t);
     int tile = tall ? PRODUCT_TALL : is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     a->down = a->m / tile + a->groups;
     a->across = ceil_div(a->n, tall ? PRODUCT_LARGE : tile);
-    a->piece = a->k;
-    a->pieces = 1;
     return tall ? TALL : is_large ? LARGE : SMALL;
 }
 
@@ -160,7 +177,8 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     static const char *const names[KERNELS] = {
         [SMALL] = "product_small",           [LARGE] = "product_large",           [TALL] = "product_tall",
         [SMALL_TF32] = "product_small_tf32", [LARGE_TF32] = "product_large_tf32", [ALONG] = "product_along",
-        [ACROSS] = "product_across",         [MERGE] = "product_merge",           [OUTER] = "product_outer"
+        [ACROSS] = "product_across",         [MERGE] = "product_merge",           [OUTER] = "product_outer",
+        [WARP_GROUPS] = "product_groups"
     };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
@@ -169,12 +187,17 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
         swap_operands(a);
     enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(g, a, t);
     int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    size_t bytes = k == TALL ? PRODUCT_TALL_BYTES : 0;
+    if (k == WARP_GROUPS) {
+        threads = PRODUCT_GROUP_THREADS;
+        bytes = PRODUCT_GROUP_BYTES;
+    }
     int64_t sums = a->batches * a->m * a->n;
     a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
     if (t == DT_float32 && k <= LARGE && !exact && gpu_tf32() && has_tf32(g))
         k = k == LARGE ? LARGE_TF32 : SMALL_TF32;
     t = kernels_of(t);
-    void *kernel = gpu_find(g, &found[k][t], "product", names[k], t);
+    void *kernel = gpu_find(g, &found[k][t], k == WARP_GROUPS ? names[k] : "product", names[k], t);
     struct buffer *b = NULL;
     int failed = !kernel;
     if (!failed && a->pieces > 1) {
@@ -182,8 +205,8 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
         a->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     if (!failed)
-        failed = gpu_launch_shared(r->stream, op, kernel, a->down * a->across * a->pieces * a->batches, threads,
-                                   k == TALL ? PRODUCT_TALL_BYTES : 0, (void *[]){ a });
+        failed = gpu_launch_shared(r->stream, op, kernel, a->down * a->across * a->pieces * a->batches, threads, bytes,
+                                   (void *[]){ a });
     if (!failed && a->pieces > 1) {
         kernel = gpu_find(g, &found[MERGE][t], "product", names[MERGE], t);
         failed = !kernel ||
@@ -254,10 +277,10 @@ int gpu_lengthen(const struct run *r, mx x, mx y)
     return launch_rows(r, (enum dtype)x->dtype, &p);
 }
 
-int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a)
+/* What is multiplied, into y, which has elements. */
+static void describe(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y,
+                     struct product_args *a)
 {
-    if (y->size == 0)
-        return 0;
     a->y = gpu_pointer(r, y);
     a->m = p->m;
     a->n = p->n;
@@ -281,6 +304,21 @@ int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const
         a->c_row = p->steps[2].row;
         a->c_column = p->steps[2].column;
     }
+}
+
+bool gpu_multiplies_in_order(const struct run *r, const struct product_plan *p, const mx x[2], mx y,
+                             const struct product_args *args)
+{
+    struct product_args a = *args;
+    describe(r, p, 2, x, y, &a);
+    return is_for_warp_groups(gpu_of(r), &a, (enum dtype)y->dtype);
+}
+
+int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a)
+{
+    if (y->size == 0)
+        return 0;
+    describe(r, p, n, x, y, a);
     enum dtype t = (enum dtype)y->dtype;
     struct buffer *room[2] = { NULL };
     int failed = 0;

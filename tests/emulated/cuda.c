@@ -407,6 +407,8 @@ static unsigned most_shared(void *function)
                                          OF_GROUPS("_to_keys"),
                                          "cu_attention_groups_256_f16",
                                          "cu_attention_groups_256_bf16",
+                                         "cu_product_groups_f16",
+                                         "cu_product_groups_bf16",
 #define X(f, bits)                                                                                 \
     "cu_qmm_groups_64_" #f "_f16", "cu_qmm_groups_64_" #f "_bf16", "cu_qmm_groups_128_" #f "_f16", \
         "cu_qmm_groups_128_" #f "_bf16",

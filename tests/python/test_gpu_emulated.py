@@ -33,6 +33,12 @@ def test_packed_products_of_earlier_devices():
     passes("test_gpu_quantize.py", "-k", "tiles and bfloat16", PRETEND_MAJOR="8")
 
 
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
+@pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
+def test_picked_products_of_earlier_devices():
+    passes("test_gpu_picks.py", "-k", "many_rows", PRETEND_MAJOR="8")
+
+
 def passes(*arguments, **variables):
     env = {**os.environ, "LD_LIBRARY_PATH": str(EMULATED), "MLX_CPU": "base"}  # no fused multiply-add either
     env |= variables

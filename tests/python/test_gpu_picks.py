@@ -68,20 +68,33 @@ def test_gather_mm(dtype, pairs):
     near(got, want[order], dtype, depth)
 
 
-# how many pairs meet each matrix
-GROUPS = [(300, 0, 1, 800), (0, 0, 0, 1030), (256, 512, 255, 1), (129, 127, 64, 65, 320), (70, 0, 1, 64), (9, 40)]
+# how many pairs meet each matrix, columns, depth
+GROUPS = [
+    ((300, 0, 1, 800), 200, 72),
+    ((300, 0, 1, 800), 130, 9),
+    ((0, 0, 0, 1030), 264, 136),
+    ((256, 512, 255, 1), 264, 72),
+    ((129, 127, 64, 65, 320), 200, 136),
+    ((70, 0, 1, 64), 264, 520),
+    ((9, 40), 264, 520),
+    ((9, 40), 37, 264),
+]
 
 
-@pytest.mark.parametrize("size", [(200, 72), (264, 136), (37, 264), (130, 9)], ids=str)
 @pytest.mark.parametrize("groups", GROUPS, ids=str)
-def test_many_rows_of_each_matrix(groups, size):
-    """Groups of rows that are no whole tiles, more than one, one row or none; other sizes likewise."""
-    columns, depth = size
-    rhs = np.random.default_rng(1).permutation(np.repeat(np.arange(len(groups)), groups)).astype(np.uint32)
+def test_many_rows_of_each_matrix(groups):
+    """Groups of rows that are no whole tiles, more than one, one row or none; other sizes likewise, with more columns
+    where it takes as many tiles to fill the device."""
+    pairs, columns, depth = groups
+    columns += 0 if mx.device_info(mx.gpu)["device_name"] == "emulated" else 4096
+    rhs = np.random.default_rng(1).permutation(np.repeat(np.arange(len(pairs)), pairs)).astype(np.uint32)
     lhs = places(rhs.size, 50)
     for dtype, rows, view in ((mx.bfloat16, 1, "turned"), (mx.bfloat16, 2, "row"), (mx.float16, 1, "row")):
-        a, b = matrix(dtype, 50, rows, depth), TURNED[view](matrix(dtype, len(groups), depth, columns, seed=1))
-        near(on_gpu(mx.gather_mm, a, b, lhs, mx.array(rhs)), gathered(a, b, lhs, rhs), dtype, depth)
+        a, b = matrix(dtype, 50, rows, depth), TURNED[view](matrix(dtype, len(pairs), depth, columns, seed=1))
+        x, y, want = wide(a)[np.array(lhs)], wide(b), np.empty((rhs.size, rows, columns))
+        for k in range(len(pairs)):
+            want[rhs == k] = x[rhs == k] @ y[k]
+        near(on_gpu(mx.gather_mm, a, b, lhs, mx.array(rhs)), want, dtype, depth)
 
 
 @pytest.mark.parametrize("right", TURNED)

@@ -15,6 +15,10 @@ enum { PRODUCT_THREADS = 256, PRODUCT_THREADS_HALF = 128, PRODUCT_THREADS_TALL =
 enum { PRODUCT_TALL = 2 * PRODUCT_LARGE, PRODUCT_TALL_STAGES = 4 };
 #define PRODUCT_TALL_BYTES (PRODUCT_TALL_STAGES * 3 * PRODUCT_LARGE * PRODUCT_STEP * 2)
 
+/* What groups of warps multiply on devices of 9.0: a block's tile, and places of steps in shared memory. */
+enum { PRODUCT_GROUP_ROWS = 128, PRODUCT_GROUP_COLUMNS = 256, PRODUCT_GROUP_STAGES = 4, PRODUCT_GROUP_THREADS = 384 };
+#define PRODUCT_GROUP_BYTES (PRODUCT_GROUP_STAGES * (PRODUCT_GROUP_ROWS + PRODUCT_GROUP_COLUMNS) * 128 + 1024)
+
 /* The lines of an operand run along k: the rows of a, the columns of b.  Steps are in elements, of any sign. */
 struct product_operand {
     const void *p;
@@ -39,7 +43,9 @@ struct product_args {
     int64_t batch[3][PRODUCT_DIMS]; /* strides of a, b and c along the batch, in elements */
     uint32_t shape[PRODUCT_DIMS];   /* of the batch, the outermost first */
     int32_t ndim;
-    const uint32_t *number[2]; /* of a's and b's matrices, for each place of the batch; NULL: they are walked */
+    /* Of a's and b's matrices, for each place of the batch; NULL: they are walked.  Where there is `order`, of a's for
+     * each pair; NULL: they are in that order. */
+    const uint32_t *number[2];
     /* From bounds[i bound_step] to the next k is summed up at place i of the batch; NULL: all of it.  Or, where there
      * is `order`, so many groups of rows begin there, of a and of y, each of which meets a matrix of b of its own, and
      * each `each` of them are a matrix, number order[i] of the result. */

@@ -72,6 +72,15 @@ FN void group_wait_but_one(void) { asm volatile("wgmma.wait_group.sync.aligned 1
                      : SUMS_##n(c)                                                                                    \
                      : "l"(a), "l"(b), "r"(add));                                                                     \
     }
+/* c += a b, of b whose rows are what is summed: 16 of them. */
+#define GROUP_PRODUCT_TURNED(n, suffix, type, numbers, A, B)                                                    \
+    FN void group_product_turned_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b)            \
+    {                                                                                                           \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type \
+                     "." type " {" numbers "}, " A ", " B ", p, 1, 1, 0, 1;}"                                   \
+                     : SUMS_##n(c)                                                                              \
+                     : "l"(a), "l"(b));                                                                         \
+    }
 /* The same with a in registers, 16 of its elements a row as a warp's product takes them, and b, whose rows are what is
  * summed: 16 of them. */
 #define GROUP_PRODUCT_OF(n, suffix, type, numbers, A, B)                                                        \
@@ -94,6 +103,8 @@ FN void group_wait_but_one(void) { asm volatile("wgmma.wait_group.sync.aligned 1
 #define GROUP_PRODUCTS(suffix, type)                                               \
     GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")               \
     GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")              \
+    GROUP_PRODUCT(256, suffix, type, NUMBERS_128, "%128", "%129", "%130")          \
+    GROUP_PRODUCT_TURNED(256, suffix, type, NUMBERS_128, "%128", "%129")           \
     GROUP_PRODUCT_BY(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")  \
     GROUP_PRODUCT_BY(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68") \
     GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")  \
@@ -149,30 +160,46 @@ FN uint16_t element_of(shared_matrix m, int row, int column)
     }
 ROWS_OF_REGISTERS(f16)
 ROWS_OF_REGISTERS(bf16)
-#define GROUP_PRODUCTS(n, suffix)                                                                                    \
-    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)         \
+/* The same of what is in shared memory. */
+#define ROWS_OF_SHARED(suffix)                                                                                       \
+    FN void rows_of_shared_##suffix(float x[2][16], shared_matrix a)                                                 \
     {                                                                                                                \
-        int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;        \
-        float x[2][16];                                                                                              \
+        int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4;                                      \
         for (int i = 0; i < 32; i++) x[i / 16][i % 16] = f32_from_##suffix(element_of(a, row + i / 16 * 8, i % 16)); \
-        for (int j = 0; j < n / 8; j++) {                                                                            \
-            for (int e = 0; e < 4; e++) c[j][e] = add ? c[j][e] : 0;                                                 \
-            SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, 8 * j + t + o, k))                                          \
-        }                                                                                                            \
-    }                                                                                                                \
-    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)                 \
-    {                                                                                                                \
-        int t = (int)threadIdx.x % 4 * 2;                                                                            \
-        float x[2][16];                                                                                              \
-        rows_of_registers_##suffix(x, a);                                                                            \
-        for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, k, 8 * j + t + o))              \
-    }                                                                                                                \
-    FN void group_product_by_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)                 \
-    {                                                                                                                \
-        int t = (int)threadIdx.x % 4 * 2;                                                                            \
-        float x[2][16];                                                                                              \
-        rows_of_registers_##suffix(x, a);                                                                            \
-        for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, 8 * j + t + o, k))              \
+    }
+ROWS_OF_SHARED(f16)
+ROWS_OF_SHARED(bf16)
+#define GROUP_PRODUCTS(n, suffix)                                                                            \
+    FN void group_product_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add) \
+    {                                                                                                        \
+        int t = (int)threadIdx.x % 4 * 2;                                                                    \
+        float x[2][16];                                                                                      \
+        rows_of_shared_##suffix(x, a);                                                                       \
+        for (int j = 0; j < n / 8; j++) {                                                                    \
+            for (int e = 0; e < 4; e++) c[j][e] = add ? c[j][e] : 0;                                         \
+            SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, 8 * j + t + o, k))                                  \
+        }                                                                                                    \
+    }                                                                                                        \
+    FN void group_product_turned_##n##_##suffix(float c[n / 8][4], shared_matrix a, shared_matrix b)         \
+    {                                                                                                        \
+        int t = (int)threadIdx.x % 4 * 2;                                                                    \
+        float x[2][16];                                                                                      \
+        rows_of_shared_##suffix(x, a);                                                                       \
+        for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, k, 8 * j + t + o))      \
+    }                                                                                                        \
+    FN void group_product_of_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)         \
+    {                                                                                                        \
+        int t = (int)threadIdx.x % 4 * 2;                                                                    \
+        float x[2][16];                                                                                      \
+        rows_of_registers_##suffix(x, a);                                                                    \
+        for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, k, 8 * j + t + o))      \
+    }                                                                                                        \
+    FN void group_product_by_##n##_##suffix(float c[n / 8][4], const uint32_t a[4], shared_matrix b)         \
+    {                                                                                                        \
+        int t = (int)threadIdx.x % 4 * 2;                                                                    \
+        float x[2][16];                                                                                      \
+        rows_of_registers_##suffix(x, a);                                                                    \
+        for (int j = 0; j < n / 8; j++) SUMS_OF_EIGHT(suffix, c[j], x, element_of(b, 8 * j + t + o, k))      \
     }
 GROUP_PRODUCTS(64, f16)
 GROUP_PRODUCTS(128, f16)
