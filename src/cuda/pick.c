@@ -1,7 +1,7 @@
 /* pick.c: products of matrices that are picked by index or cut into segments, on a GPU.
  *
  * Where few rows meet each matrix, the pairs are put in the order of the second: rows of the first that meet one matrix
- * are multiplied as if they were of one, copied to follow each other where a kernel does not read them in that order. */
+ * are multiplied as if they were of one, copied to follow each other where no kernel reads them in that order. */
 #include "cuda/kernels/pick.h"
 
 #include <limits.h>
@@ -30,26 +30,34 @@ static int launch_pick(const struct run *r, struct gpu_found *found, const char 
            gpu_launch(r->stream, r->node->op->name, f, ceil_div(n, PICK_THREADS), PICK_THREADS, (void *[]){ args });
 }
 
+/* By the kernel alone, or the one that puts pairs in an order. */
+static int pick(const struct run *r, const char *op, struct pick_args *a, int n, const struct lookup_index *what,
+                struct pick_order_args *order)
+{
+    static struct gpu_found found[2];
+    bool nowhere = false, any;
+    a->n = what[0].array->size;
+    for (int k = 0; k < n; k++) {
+        nowhere |= what[k].size == 0;
+        a->of[k].index = gpu_pointer(r, what[k].array);
+        a->of[k].t = what[k].array->dtype;
+        a->of[k].matrices = what[k].size;
+    }
+    bool now = nowhere || outside_fails();
+    gpu_note_about(&a->noting.about, op, NOTE_MATRIX, nowhere ? OUTSIDE_NOWHERE : OUTSIDE_READ, a->n, n, what);
+    if (gpu_noting(r, &a->noting, now ? NOTE_NOW : NOTE_LATER))
+        return 1;
+    void *f = order ? gpu_find(gpu_of(r), &found[1], "pick", "pick_order", DT_COUNT) : NULL;
+    int failed = order ? !f || gpu_launch(r->stream, r->node->op->name, f, 1, PICK_ORDER_THREADS, (void *[]){ order })
+                       : a->n && launch_pick(r, &found[0], "pick", a->n * n, a);
+    return failed || (now && gpu_noted(r, &any, true));
+}
+
 int gpu_pick(const struct run *r, const char *op, int n, const struct lookup_index *what, uint32_t *const to[])
 {
-    static struct gpu_found found;
-    struct pick_args a = { .n = what[0].array->size };
-    bool nowhere = false, any;
-    for (int k = 0; k < n; k++) nowhere |= what[k].size == 0;
-    bool now = nowhere || outside_fails();
-    gpu_note_about(&a.noting.about, op, NOTE_MATRIX, nowhere ? OUTSIDE_NOWHERE : OUTSIDE_READ, a.n, n, what);
-    if (gpu_noting(r, &a.noting, now ? NOTE_NOW : NOTE_LATER))
-        return 1;
-    for (int k = 0; k < n; k++) {
-        a.y = to[k];
-        a.index = gpu_pointer(r, what[k].array);
-        a.t = what[k].array->dtype;
-        a.before = k * a.n;
-        a.matrices = what[k].size;
-        if (launch_pick(r, &found, "pick", a.n, &a))
-            return 1;
-    }
-    return now && gpu_noted(r, &any, true);
+    struct pick_args a = { .arrays = n };
+    for (int k = 0; k < n; k++) a.of[k].y = to[k];
+    return pick(r, op, &a, n, what, NULL);
 }
 
 /* ---- arrays of the runner's own */
@@ -134,6 +142,13 @@ static int pick_pairs(const struct run *r, struct pairs_in_order *p, const char 
     return gpu_pick(r, op, n, what, (uint32_t *[]){ to, key, to + pairs });
 }
 
+/* The bounds are to be written. */
+static int new_bounds(const struct run *r, struct pairs_in_order *p, int64_t matrices)
+{
+    p->bounds = new_room(r, DT_int64, 1, (int[]){ (int)matrices + 1 });
+    return is_nil(p->bounds);
+}
+
 static int order_pairs(const struct run *r, struct pairs_in_order *p, int64_t others, int64_t matrices, int64_t each)
 {
     static struct gpu_found found;
@@ -143,13 +158,31 @@ static int order_pairs(const struct run *r, struct pairs_in_order *p, int64_t ot
     if (now < 0)
         return 1;
     p->number = part_of(p->room, keys.number[now] - room, p->n);
-    p->bounds = new_room(r, DT_int64, 1, (int[]){ (int)matrices + 1 });
-    if (is_nil(p->number) || is_nil(p->bounds))
+    if (is_nil(p->number) || new_bounds(r, p, matrices))
         return 1;
     struct bounds_args a = {
         .y = gpu_pointer(r, p->bounds), .key = keys.key[now], .n = p->n, .groups = matrices, .each = each
     };
     return launch_pick(r, &found, "bounds", matrices + 1, &a);
+}
+
+/* A block puts few pairs of two index arrays in order, whose sums are not added to one another. */
+static bool are_few(int64_t pairs, int64_t matrices)
+{
+    return pairs <= PICK_ORDER_PAIRS && matrices > 0 && matrices <= PICK_ORDER_GROUPS;
+}
+static int pick_in_order(const struct run *r, struct pairs_in_order *p, const char *op,
+                         const struct lookup_index what[2], int64_t each)
+{
+    p->n = what[0].array->size;
+    p->room = new_room(r, DT_uint32, 1, (int[]){ (int)(2 * p->n) });
+    if (is_nil(p->room) || is_nil(p->number = part_of(p->room, p->n, p->n)) || new_bounds(r, p, what[1].size))
+        return 1;
+    struct pick_order_args a = { .order = gpu_pointer(r, p->number),
+                                 .bounds = gpu_pointer(r, p->bounds),
+                                 .each = each };
+    a.pick.of[0].y = gpu_pointer(r, p->room);
+    return pick(r, op, &a.pick, 2, what, &a);
 }
 
 /* Matrices of x under each other: those that index array k picks, in the order of the pairs. */
@@ -173,11 +206,9 @@ static bool are_worth_an_order(int64_t pairs, mx a, mx b)
     return m < PRODUCT_SMALL && pairs >= 2 * matrix_count(b) && least(n, dim(a, -1)) > 1;
 }
 
-static int multiply_in_order(const struct run *r, struct pairs_in_order *p, mx a, mx b)
+static int multiply_in_order(const struct run *r, const struct pairs_in_order *p, mx a, mx b)
 {
     int64_t m = dim(a, -2), k = dim(a, -1), n = dim(b, -1), matrices = b->shape[0];
-    if (order_pairs(r, p, 1, matrices, m))
-        return 1;
     struct product_plan plan = plan_of(p->n * m, n, k, steps_of(a, false), steps_of(b, false));
     add_batch(&plan, matrices, a->strides[0], b->strides[0]);
     struct product_args args = { .alpha = 1,
@@ -214,11 +245,15 @@ int gpu_gather_products(const struct run *r, const char *op, const mx x[4])
     int failed = gpu_out_new(r, 0) || !gpu_all_row_major(r, 2, index, hold_index);
     if (!failed && index[0]->size) {
         const struct lookup_index what[] = { lookup_matrix_of(index[0], 0, a), lookup_matrix_of(index[1], 1, b) };
-        failed = pick_pairs(r, &p, op, 2, what);
+        int64_t pairs = index[0]->size, m = dim(a, -2);
+        bool ordered = r->y[0]->size && are_worth_an_order(pairs, a, b);
+        if (ordered && are_few(pairs, what[1].size))
+            failed = pick_in_order(r, &p, op, what, m);
+        else
+            failed = pick_pairs(r, &p, op, 2, what) || (ordered && order_pairs(r, &p, 1, what[1].size, m));
         if (!failed && r->y[0]->size)
-            failed =
-                is_nil(a = pick_matrices(r, a, &hold[0])) || is_nil(b = pick_matrices(r, b, &hold[1])) ||
-                (are_worth_an_order(p.n, a, b) ? multiply_in_order(r, &p, a, b) : multiply_one_by_one(r, &p, a, b));
+            failed = is_nil(a = pick_matrices(r, a, &hold[0])) || is_nil(b = pick_matrices(r, b, &hold[1])) ||
+                     (ordered ? multiply_in_order(r, &p, a, b) : multiply_one_by_one(r, &p, a, b));
     }
     gpu_drop(2, hold);
     gpu_drop(2, hold_index);

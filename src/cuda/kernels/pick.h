@@ -4,16 +4,36 @@
 
 #include "cuda/kernels/note.h"
 
-enum { PICK_THREADS = 256 };
+/* PICK_ORDER_*: threads of the block that puts pairs in order, most matrices, most pairs. */
+enum {
+    PICK_THREADS = 256,
+    PICK_ARRAYS = 3,
+    PICK_ORDER_THREADS = 1024,
+    PICK_ORDER_GROUPS = 1024,
+    PICK_ORDER_PAIRS = 8192
+};
 
-/* n indices of the type t, of so many matrices: their numbers.  Index i is place `before` + i where it is out of
- * range. */
+/* So many arrays of n indices of the type t, of so many matrices each: their numbers.  Index i of array k is place
+ * k n + i where it is out of range. */
 struct pick_args {
-    uint32_t *y;
-    const void *index;
-    int64_t n, before, matrices;
-    int32_t t; /* enum dtype */
+    struct {
+        uint32_t *y;
+        const void *index;
+        int64_t matrices;
+        int32_t t; /* enum dtype */
+    } of[PICK_ARRAYS];
+    int64_t n;
+    int32_t arrays;
     struct noting noting;
+};
+
+/* Of two arrays: the numbers of the first, and pairs, by their numbers, so that those follow each other whose second is
+ * the same; where those of each of the groups, the second's matrices, begin, times `each`, and where the last end. */
+struct pick_order_args {
+    struct pick_args pick;
+    uint32_t *order;
+    int64_t *bounds;
+    int64_t each;
 };
 
 /* n segments of what has k elements, each two numbers of the type t. */
