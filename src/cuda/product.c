@@ -68,34 +68,39 @@ static bool is_tall(struct gpu *g, struct product_args *a, enum dtype t)
     return fits && tiles * 4 >= (int64_t)g->multiprocessors * 3 && gpu_has(g, &slots[t], "product", "product_tall", t);
 }
 
-/* Do four warps multiply together, where their tiles are enough for most of the device?  Rows of groups are in one more
- * tile than they fill, half of which is theirs. */
+/* Do four warps multiply together, where their tiles are enough for most of the device?  Groups of rows have one more
+ * tile each than they fill, half of which is theirs. */
 static bool is_for_warp_groups(struct gpu *g, const struct product_args *a, enum dtype t)
 {
     static struct gpu_known slots[DT_COUNT];
-    int64_t tiles = (a->m / PRODUCT_GROUP_ROWS + ceil_div(a->groups, 2)) * ceil_div(a->n, PRODUCT_GROUP_COLUMNS);
-    bool reads = dtype_is_half(t) && a->order && a->a.vectors && !a->a.across && a->b.vectors && a->m <= INT32_MAX;
-    bool writes = a->n % gpu_lanes(t) == 0 && (uintptr_t)a->y % 16 == 0 && !a->scaled && a->n > PRODUCT_SMALL;
-    return reads && writes && tiles * 4 >= (int64_t)g->multiprocessors * 3 &&
-           gpu_has(g, &slots[t], "product_groups", "product_groups", t);
+    int64_t down = a->order ? a->m / PRODUCT_GROUP_ROWS + ceil_div(a->groups, 2) : ceil_div(a->m, PRODUCT_GROUP_ROWS);
+    int64_t tiles = down * ceil_div(a->n, PRODUCT_GROUP_COLUMNS) * a->batches;
+    bool is_large = a->order ? a->m <= INT32_MAX : a->m > PRODUCT_SMALL && !a->bounds;
+    is_large &= a->n > PRODUCT_SMALL && tiles * 4 >= (int64_t)g->multiprocessors * 3;
+    bool reads = dtype_is_half(t) && a->a.vectors && !a->a.across && a->b.vectors;
+    bool writes = (a->n | a->y_row | a->y_matrix) % gpu_lanes(t) == 0 && (uintptr_t)a->y % 16 == 0 && !a->scaled;
+    return is_large && reads && writes && gpu_has(g, &slots[t], "product_groups", "product_groups", t);
+}
+static enum kernel cut_for_warp_groups(struct product_args *a)
+{
+    a->down = a->order ? a->m / PRODUCT_GROUP_ROWS + a->groups : ceil_div(a->m, PRODUCT_GROUP_ROWS);
+    a->across = ceil_div(a->n, PRODUCT_GROUP_COLUMNS);
+    a->piece = a->k;
+    a->pieces = 1;
+    return WARP_GROUPS;
 }
 
 /* Of rows in groups: tiles that most groups fill. */
 static enum kernel cut_groups(struct gpu *g, struct product_args *a, enum dtype t)
 {
     int64_t each = a->m / a->groups; /* on average */
-    a->piece = a->k;
-    a->pieces = 1;
-    if (is_for_warp_groups(g, a, t)) {
-        a->down = a->m / PRODUCT_GROUP_ROWS + a->groups;
-        a->across = ceil_div(a->n, PRODUCT_GROUP_COLUMNS);
-        return WARP_GROUPS;
-    }
     bool is_large = has_large_tiles(t) && a->n > PRODUCT_SMALL && each >= PRODUCT_LARGE;
     bool tall = is_large && each >= PRODUCT_TALL && is_tall(g, a, t);
     int tile = tall ? PRODUCT_TALL : is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     a->down = a->m / tile + a->groups;
     a->across = ceil_div(a->n, tall ? PRODUCT_LARGE : tile);
+    a->piece = a->k;
+    a->pieces = 1;
     return tall ? TALL : is_large ? LARGE : SMALL;
 }
 
@@ -103,6 +108,8 @@ static enum kernel cut_groups(struct gpu *g, struct product_args *a, enum dtype 
 static enum kernel cut_tiles(struct gpu *g, struct product_args *a, enum dtype t)
 {
     enum { MANY = 128, LEAST_PIECE = 256 };
+    if (is_for_warp_groups(g, a, t))
+        return cut_for_warp_groups(a);
     if (a->order)
         return cut_groups(g, a, t);
     if (is_tall(g, a, t)) {

@@ -35,8 +35,9 @@ def test_packed_products_of_earlier_devices():
 
 @pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
 @pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
-def test_picked_products_of_earlier_devices():
+def test_products_of_earlier_devices():
     passes("test_gpu_picks.py", "-k", "many_rows", PRETEND_MAJOR="8")
+    passes("test_gpu_products.py", "-k", "tall_tiles", PRETEND_MAJOR="8")
 
 
 def passes(*arguments, **variables):

@@ -184,11 +184,15 @@ def test_rows_that_begin_anywhere(turned):
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)], ids=str)
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
 def test_tall_tiles(dtype, turned):
-    """Tiles of 256 rows by 128 columns, some of whose lower halves are not there, in each layout."""
-    for m, n, k in [(520, 136, 200), (296, 256, 8), (256, 392, 64)]:
+    """Tiles of 256 rows by 128 columns, or of 128 by 256, some of whose halves are not there, in each layout; larger
+    products where it takes those to fill the device."""
+    emulated = mx.device_info(mx.gpu)["device_name"] == "emulated"
+    large = [(1160, 4104, 328), (2049, 2568, 4096)]
+    for m, n, k in [(520, 136, 200), (296, 256, 8), (256, 392, 64), (290, 264, 328), *(large if not emulated else [])]:
         a, b = matrix(dtype, k, m).T if turned[0] else matrix(dtype, m, k), matrix(dtype, k, n, seed=1)
         b = matrix(dtype, n, k, seed=1).T if turned[1] else b
         close(mx.matmul, a, b, depth=k)
+    close(mx.matmul, matrix(dtype, 3, 2, 130, 72), matrix(dtype, 2, 72, 72, seed=1), depth=72)
     close(
         lambda c, a, b: mx.addmm(c, a, b, 0.5, 2.0),
         matrix(dtype, 1, 392),
