@@ -8,12 +8,6 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* everything here is inlined */
 #endif
 
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-
 /* As many sequences as a register holds.  Then the orders of elements of two registers: every second, interleaved, and
  * what a transposition does to ones, twos and fours. */
 #if defined __AVX512F__

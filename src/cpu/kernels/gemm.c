@@ -8,12 +8,6 @@
 
 #include "cpu/kernels/level.h"
 
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* MADD(acc, v, s): acc + v * s with one rounding where the processor has it, s a scalar; VMADD: s a
  * vector.  `(vector){} + s` would broadcast slowly. */
 #if defined __AVX512F__

@@ -27,11 +27,11 @@
 #define IVDEP _Pragma("GCC ivdep")
 #endif
 
-/* All turns of the next loop one after the other: they are a register's lanes. */
+/* All turns of the next loop one after the other. */
 #ifdef __clang__
-#define UNROLLED _Pragma("clang loop unroll(full)")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define UNROLLED _Pragma("GCC unroll 64")
+#define UNROLL _Pragma("GCC unroll 32")
 #endif
 
 /* y[0] to all of y[0..n). */

@@ -3,12 +3,6 @@
 
 #include "cpu/kernels/level.h"
 
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-
 #if defined __AVX512F__
 #include <immintrin.h>
 enum { VBYTES = 64 };
