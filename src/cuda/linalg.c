@@ -1,4 +1,4 @@
-/* linalg.c: factors of matrices, and what is made with them, on a GPU: those that shared memory holds. */
+/* linalg.c: factors of matrices, and what is made with them, on a GPU: those that registers, or shared memory, hold. */
 #include "cuda/linalg.h"
 #include "ops/linalg.h"
 
@@ -29,6 +29,30 @@ static void lay_out(struct linalg_call *c, int64_t size)
     c->width = (int)greatest(1, LINALG_LEAST / c->team);
     while (c->width > 1 && (c->width * c->m > LINALG_ROWS || c->width * c->pitch > room)) c->width /= 2;
     while (c->width * c->team < 32) c->team *= 2;
+    c->beside = gpu_power_of_two(greatest(1, columns - c->n), c->team);
+}
+
+/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, or not real. */
+static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
+{
+    enum { SIZES = 4, LEAST = 4, MOST = 32 };
+    static const char *const names[LINALG_KERNELS][SIZES] = {
+        [LINALG_SOLVE] = { "solve_4", "solve_8", "solve_16", "solve_32" },
+        [LINALG_CHOLESKY] = { "cholesky_4", "cholesky_8", "cholesky_16", "cholesky_32" },
+        [LINALG_LU] = { "lu_4", "lu_8", "lu_16", "lu_32" },
+    };
+    static struct gpu_found found[LINALG_KERNELS][SIZES][2];
+    int size = 0, most = (int)greatest(c->m, c->n);
+    if (most > MOST || (t != DT_float32 && t != DT_float64))
+        return -1;
+    while (LEAST << size < most) size++;
+    void *kernel = gpu_find(gpu_of(r), &found[k][size][t == DT_float64], "linalg", names[k][size], t);
+    if (!kernel)
+        return 1;
+    c->tile = LEAST << size;
+    c->tiles = (int)greatest(1, ceil_div(c->k, c->tile));
+    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->count * c->tiles, LINALG_LANES / c->tile),
+                      LINALG_LANES, (void *[]){ c });
 }
 
 int linalg_launch(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
@@ -36,6 +60,9 @@ int linalg_launch(const struct run *r, enum linalg_kernel k, enum dtype t, struc
     static const char *const names[] = { [LINALG_SOLVE] = "solve", [LINALG_CHOLESKY] = "cholesky", [LINALG_LU] = "lu" };
     static struct gpu_found found[LINALG_KERNELS][DT_COUNT];
     int64_t size = (int64_t)dtype_size(t);
+    int launched = launch_lanes(r, k, t, c);
+    if (launched >= 0)
+        return launched;
     void *kernel = gpu_find(gpu_of(r), &found[k][t], "linalg", names[k], t);
     if (!kernel)
         return 1;

@@ -7,7 +7,8 @@
  * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one
  * SHARED_BYTES of a kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for
  * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
- * part, whose lane differs in these bits; WARP_BARRIER() has the threads of a warp see what they wrote;
+ * part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane, WARP_MAX(x) the largest int32_t of the warp
+ * and VOTE(x) has a bit for each lane whose x is not 0; WARP_BARRIER() has the threads of a warp see what they wrote;
  * SAME_IN_WARP(x, n) has the bits of those threads of the warp, all taking part, whose x, of n bits, is this one's, and
  * POPCOUNT(x) counts bits.  ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v, ATOMIC_MAX(p, v) an
  * uint32_t the greater; ATOMIC_ADD(p, v) adds to an uint32_t, and returns what it was, ATOMIC_SUM(p, v) to a float, in
@@ -35,12 +36,26 @@
 #define SHARED_BYTES(name, bytes) extern __shared__ __align__(16) unsigned char name[]
 #define BARRIER() __syncthreads()
 #define SHUFFLE_XOR(x, bits) __shfl_xor_sync(0xffffffffu, x, bits)
+#define SHUFFLE(x, lane) __shfl_sync(0xffffffffu, x, lane)
+#define VOTE(x) __ballot_sync(0xffffffffu, x)
 #define ATOMIC_MIN(p, v) atomicMin(p, v)
 #define WARP_BARRIER() __syncwarp()
 #define POPCOUNT(x) ((uint32_t)__popc(x))
 #define ATOMIC_MAX(p, v) atomicMax(p, v)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
 FN void ATOMIC_SUM(float *p, float v) { atomicAdd(p, v); }
+FN int32_t WARP_MAX(int32_t x)
+{
+#if __CUDA_ARCH__ >= 800 /* that have an instruction for it */
+    return __reduce_max_sync(0xffffffffu, x);
+#else
+    for (int bits = 1; bits < 32; bits *= 2) {
+        int32_t other = SHUFFLE_XOR(x, bits);
+        x = other > x ? other : x;
+    }
+    return x;
+#endif
+}
 FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 {
     uint32_t same = 0xffffffffu;
@@ -88,6 +103,24 @@ FN uint32_t emulated_same(uint32_t x, const char *file, int line)
     for (uint32_t i = 0; i < 32; i++) same |= (uint32_t)(all[i] == x) << i;
     return same;
 }
+#define VOTE(x) emulated_vote((x) != 0, __FILE__, __LINE__)
+FN uint32_t emulated_vote(uint32_t x, const char *file, int line)
+{
+    uint32_t same = emulated_same(x, file, line);
+    return x ? same : ~same;
+}
+#define WARP_MAX(x) emulated_most(x, __FILE__, __LINE__)
+FN int32_t emulated_most(int32_t x, const char *file, int line)
+{
+    const int32_t *all = emulated_gather(&x, sizeof x, file, line);
+    for (int i = 0; i < 32; i++) x = all[i] > x ? all[i] : x;
+    return x;
+}
+#define SHUFFLE(x, lane)                                                                         \
+    __extension__({                                                                              \
+        __typeof__(x) v_ = (x);                                                                  \
+        ((const __typeof__(x) *)emulated_gather(&v_, sizeof v_, __FILE__, __LINE__))[(lane)&31]; \
+    })
 #define SHUFFLE_XOR(x, bits)                                            \
     __extension__({                                                     \
         __typeof__(x) v_ = (x);                                         \

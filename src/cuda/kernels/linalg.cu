@@ -1,5 +1,5 @@
 /* linalg.cu: small matrices of a batch, in shared memory: cu_solve_f32, cu_lu_f32, cu_cholesky_f32.  The build compiles
- * it for each type.
+ * it for each type.  Real ones of up to 32 rows and columns are in registers (linalg_lanes.inc): cu_solve_8_f32, ....
  *
  * All teams of a block do the same steps, so that its barriers are theirs; one without a matrix has zeros. */
 #include "cuda/kernels/gpu.h"
@@ -32,6 +32,9 @@ FN struct at at_of(const struct linalg_call *a, S *shared, int rows)
 }
 #define ROWS(r, from, to) for (int r = (from) + p.row; r < (to); r += a->team / a->across)
 #define COLUMNS(c, from, to) for (int c = (from) + p.column; c < (to); c += a->across)
+/* Of the right side, which may have few columns. */
+#define ROWS_BESIDE(r, from, to) for (int r = (from) + p.me / a->beside; r < (to); r += a->team / a->beside)
+#define COLUMNS_BESIDE(c, from, to) for (int c = (from) + p.me % a->beside; c < (to); c += a->beside)
 
 /* The row below j - 1 with the largest element in column j, the first of several. */
 FN int pivot_row(const struct linalg_call *a, const struct at *p, int j)
@@ -100,13 +103,13 @@ FN void substitute(const struct linalg_call *a, struct at p, int w, int upper)
         S pivot = x[j * ld + j], inverse = inverse_of(pivot);
         int tiny = is_tiny(pivot);
         BARRIER();
-        ROWS(r, upper ? 0 : j + 1, upper ? j : n)
+        ROWS_BESIDE(r, upper ? 0 : j + 1, upper ? j : n)
         {
             S v = x[r * ld + j], f = times_of(v, inverse);
             if (tiny)
-                COLUMNS(c, n, w) { x[r * ld + c] = less(x[r * ld + c], v, quotient(x[j * ld + c], pivot)); }
+                COLUMNS_BESIDE(c, n, w) { x[r * ld + c] = less(x[r * ld + c], v, quotient(x[j * ld + c], pivot)); }
             else
-                COLUMNS(c, n, w) { x[r * ld + c] = less(x[r * ld + c], f, x[j * ld + c]); }
+                COLUMNS_BESIDE(c, n, w) { x[r * ld + c] = less(x[r * ld + c], f, x[j * ld + c]); }
         }
     }
     BARRIER();
@@ -151,8 +154,8 @@ FN void solve_in(const struct linalg_call *a, S *shared)
     struct at p = at_of(a, shared, a->n);
     int n = a->n, ld = a->pitch, w = n + (a->k - p.first < a->tile ? a->k - p.first : a->tile), failed = 0;
     read_matrix(a, p, odd);
-    ROWS(r, 0, n)
-    COLUMNS(c, n, w)
+    ROWS_BESIDE(r, 0, n)
+    COLUMNS_BESIDE(c, n, w)
     {
         int column = p.first + c - n;
         p.x[r * ld + c] = a->b ? p.there ? ((const S *)a->b)[p.matrix * a->b_matrix + r * a->b_row + column] : made(0)
@@ -165,11 +168,11 @@ FN void solve_in(const struct linalg_call *a, S *shared)
     for (int r = 0; r < n; r++) failed |= is_zero(p.x[r * ld + r]);
     substitute(a, p, w, a->part != LINALG_LOWER);
     int nan = failed_with_nan(a, p, failed, odd);
-    ROWS(r, 0, n)
+    ROWS_BESIDE(r, 0, n)
     {
         S pivot = p.x[r * ld + r], inverse = inverse_of(pivot);
         int tiny = is_tiny(pivot);
-        COLUMNS(c, n, w)
+        COLUMNS_BESIDE(c, n, w)
         {
             int column = p.first + c - n;
             S v = p.x[r * ld + c];
@@ -283,3 +286,20 @@ FN void cholesky_in(const struct linalg_call *a, S *shared)
 SMALL_MATRICES(cu_solve, solve_in)
 SMALL_MATRICES(cu_lu, factor_in)
 SMALL_MATRICES(cu_cholesky, cholesky_in)
+
+#ifndef COMPLEX
+#include "cuda/kernels/linalg_lanes.h"
+
+#define LANES 4
+#define N(name) name##_4
+#include "cuda/kernels/linalg_lanes.inc"
+#define LANES 8
+#define N(name) name##_8
+#include "cuda/kernels/linalg_lanes.inc"
+#define LANES 16
+#define N(name) name##_16
+#include "cuda/kernels/linalg_lanes.inc"
+#define LANES 32
+#define N(name) name##_32
+#include "cuda/kernels/linalg_lanes.inc"
+#endif

@@ -8,6 +8,8 @@
  * which it has LINALG_MATRICES at most, and LINALG_ROWS of all of them. */
 enum { LINALG_SIZE = 64, LINALG_BYTES = 56 << 10, LINALG_MATRICES = 64, LINALG_ROWS = 256 };
 enum { LINALG_THREADS = 256, LINALG_LEAST = 64 };
+/* Threads of a block whose matrices are in registers, and columns of a right side that are read as they lie. */
+enum { LINALG_LANES = 128, LINALG_FEW = 4 };
 
 enum linalg_part { LINALG_ALL, LINALG_LOWER, LINALG_UPPER }; /* enum matrix_part of ops/linalg.h */
 enum linalg_makes { LINALG_FACTORS, LINALG_DET, LINALG_SLOGDET };
@@ -27,7 +29,8 @@ struct linalg_call {
     int32_t tile, tiles;  /* columns of b that a block has of each matrix, and how many such there are */
     int32_t pitch;        /* from row to row in shared memory */
     int32_t team, width;  /* threads of a matrix, a power of two; matrices of a block */
-    int32_t across;       /* of the team: threads along a row, a power of two */
+    int32_t across;       /* of the team: threads along a row, a power of two, */
+    int32_t beside;       /* and along one of the right side */
     struct noting noting; /* of the first matrix that fails */
 };
 
