@@ -243,6 +243,151 @@ def test_pivots_whose_inverses_overflow(dtype):
     assert np.abs((t @ got - b)[::2]).max() <= 1e-2 * np.abs(b[::2]).max()
 
 
+def factors_of(x):
+    """LU of a matrix in float64, with the first of the largest as the pivot, NaN below all."""
+    x, pivots = wide(x).copy(), []
+    for j in range(min(x.shape)):
+        size = np.abs(x[j:, j])
+        pivots.append(j + int(np.argmax(np.where(np.isnan(size), -1, size))))
+        x[[j, pivots[-1]]] = x[[pivots[-1], j]]
+        if x[j, j] != 0:
+            x[j + 1 :, j] /= x[j, j]
+        x[j + 1 :, j + 1 :] -= np.outer(x[j + 1 :, j], x[j, j + 1 :])
+    return x, pivots
+
+
+HELD = ["float32", "float64"]  # what registers hold of up to 32 rows: 4, 8, 16 or 32 lanes of a warp have a matrix each
+
+
+@pytest.mark.parametrize("n", range(1, 34))
+@pytest.mark.parametrize("dtype", HELD)
+def test_every_size(dtype, n):
+    """Of batches whose last warp, or block, has matrices for some of its lanes."""
+    x = definite(dtype, (7,), n)[:, RNG.permutation(n)]
+    close(on_gpu(linalg.inv, x)[0], np.linalg.inv(wide(x)), worst(x))
+    d = definite(dtype, (7,), n)
+    for k in (1, 3, 32, 70):
+        b = random(dtype, 7, n, k)
+        close(on_gpu(linalg.solve, x, b)[0], np.linalg.solve(wide(x), wide(b)), worst(x))
+        for upper, t in ((False, np.tril(wide(d))), (True, np.triu(wide(d)))):
+            got = on_gpu(lambda d, b, upper=upper: linalg.solve_triangular(d, b, upper=upper), d, b)[0]
+            close(got, np.linalg.solve(t, wide(b)), worst(t))
+    factors, pivots = on_gpu(linalg.lu_factor, x)
+    for i in range(7):
+        want, exchanged = factors_of(x[i])
+        assert np.array_equal(pivots[i], exchanged)
+        close(factors[i], want.astype(dtype), n)
+    close(on_gpu(linalg.cholesky, d)[0], np.linalg.cholesky(wide(d)), worst(d))
+    close(on_gpu(linalg.det, x / 8)[0], np.linalg.det(wide(x) / 8), 10 * n)
+
+
+@pytest.mark.parametrize("sizes", [(4, 3), (7, 8), (9, 2), (3, 16), (17, 16), (30, 32), (32, 1), (1, 32)], ids=str)
+@pytest.mark.parametrize("dtype", HELD)
+def test_factors_that_are_not_square(dtype, sizes):
+    x = random(dtype, 11, *sizes)
+    factors, pivots = on_gpu(linalg.lu_factor, x)
+    for i in range(11):
+        want, exchanged = factors_of(x[i])
+        assert np.array_equal(pivots[i], exchanged)
+        close(factors[i], want.astype(dtype), max(sizes) * 10)
+    places, lower, upper = on_gpu(linalg.lu, x)
+    got = np.take_along_axis(wide(lower) @ wide(upper), places.astype(int)[..., None], -2)
+    close(got.astype(dtype), wide(x), max(sizes))
+
+
+@pytest.mark.parametrize("count", [1, 31, 65, 130])
+@pytest.mark.parametrize("n", [4, 8, 16])
+def test_batches(n, count):
+    x = definite("float32", (count,), n)
+    b = random("float32", count, n, 2)
+    close(on_gpu(linalg.solve, x, b)[0], np.linalg.solve(wide(x), wide(b)), worst(x))
+    close(on_gpu(linalg.cholesky, x)[0], np.linalg.cholesky(wide(x)), worst(x))
+    close(on_gpu(linalg.det, x / n)[0], np.linalg.det(wide(x) / n), 10 * n)
+
+
+@pytest.mark.parametrize("n", [2, 5, 8, 11, 16, 20, 32])
+@pytest.mark.parametrize("dtype", HELD)
+def test_pivots_that_are_alike(dtype, n):
+    """The first of the largest in the order that rows have by then: there are two of each, or all are zeros."""
+    half = (n + 1) // 2
+    x = random(dtype, 6, half, n)[:, RNG.permutation(n) % half]
+    x[5] = 1
+    factors, pivots = on_gpu(linalg.lu_factor, x)
+    for i in range(5):
+        assert np.array_equal(pivots[i, : n // 2], factors_of(x[i])[1][: n // 2])
+    assert np.array_equal(pivots[5], range(n)) and not factors[5, 1:, 1:].any()
+
+
+@pytest.mark.parametrize("n", [3, 8, 13, 32])
+@pytest.mark.parametrize("dtype", HELD)
+def test_what_is_not_finite_in_one_of_a_batch(dtype, n):
+    """Its results are NaN, or what comes of it; those of the others, which share a warp with it, are as without."""
+    x = definite(dtype, (9,), n)
+    b = random(dtype, 9, n, n + 1)
+    calls = (
+        linalg.inv,
+        lambda x: linalg.solve(x, mx.array(b)),
+        lambda x: linalg.solve(x, mx.array(b[:, :, :1])),
+        lambda x: linalg.solve_triangular(x, mx.array(b)),
+        linalg.cholesky,
+        linalg.lu_factor,
+        linalg.det,
+    )
+    usual = [on_gpu(f, x)[0] for f in calls]
+    for value in (np.nan, np.inf, -np.inf):
+        y = x.copy()
+        y[4, n - 1, n // 2] = y[7, 0, 0] = value
+        y[8] = 0
+        y[8, 0, 0] = np.nan  # singular, but nothing is said of it
+        for f, want in zip(calls, usual):
+            got = on_gpu(f, y)[0]
+            others = [0, 1, 2, 3, 5, 6]
+            assert np.array_equal(got[others], want[others])
+            assert np.isnan(got[8]).any() and (np.isnan(got[7]).any() or value == value)
+    assert np.isnan(on_gpu(linalg.inv, y)[0][8]).all()
+    y = x.copy()
+    y[7, :, 0] = 0
+    y[7, n // 2, 0] = np.nan  # below all others, which are zeros
+    assert on_gpu(linalg.lu_factor, y)[1][7, 0] == 0
+
+
+@pytest.mark.parametrize("n", [1, 4, 6, 16, 29, 32])
+def test_singular_ones_of_a_batch(n):
+    x = definite("float32", (70,), n)
+    x[41, :, n - 1] = x[63, :, 0] = 0
+    for k in (1, n, 40):
+        with pytest.raises(ValueError, match="matrix 41 of the batch is singular"):
+            on_gpu(linalg.solve, x, random("float32", 70, n, k))
+    with pytest.raises(ValueError, match="matrix 41 of the batch is singular"):
+        on_gpu(linalg.inv, x)
+    with pytest.raises(ValueError, match="matrix 41 of the batch is not positive definite"):
+        on_gpu(linalg.cholesky, x)
+    sign, size = on_gpu(linalg.slogdet, x)
+    assert sign[41] == 0 and size[41] == -np.inf and sign[40] == 1 and np.isfinite(size[40])
+    assert on_gpu(linalg.det, x / (4 * n))[0][41] == 0
+
+
+@pytest.mark.parametrize("n", [2, 7, 12, 32])
+@pytest.mark.parametrize("dtype", HELD)
+def test_tiny_pivots_beside_others(dtype, n):
+    """They are divided by: a team of lanes does that, whatever the others of its warp do."""
+    tiny = 2.0**-1060 if dtype == "float64" else 2.0**-140
+    x = np.broadcast_to(np.eye(n, dtype=dtype), (9, n, n)) * 3
+    x = (x + np.triu(np.ones((n, n)), 1) * 0.25).astype(dtype)
+    x[2] = (x[2] * tiny).astype(dtype)
+    x[5, n - 1, n - 1] = tiny
+    for k in (1, 6, 40):
+        b = RNG.integers(1, 5, size=(9, n, k)).astype(dtype)
+        b[2] *= tiny
+        b[5, n - 1] *= tiny
+        want = np.linalg.solve(wide(x[[0, 1]]), wide(b[[0, 1]]))
+        for f in (linalg.solve, lambda x, b: linalg.solve_triangular(x, b, upper=True)):
+            got = on_gpu(f, x, b)[0]
+            assert np.isfinite(got).all()
+            close(got[[0, 1]], want, 10)
+            close(got[5, n - 1], b[5, n - 1] / x[5, n - 1, n - 1], 1)
+
+
 def test_derivatives():
     x, v = definite("float32", (3,), 4), random("float32", 3, 4, 4)
     for f in (linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, x * x)):

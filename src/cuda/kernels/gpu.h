@@ -7,8 +7,9 @@
  * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one
  * SHARED_BYTES of a kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for
  * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
- * part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane, WARP_MAX(x) the largest int32_t of the warp
- * and VOTE(x) has a bit for each lane whose x is not 0; WARP_BARRIER() has the threads of a warp see what they wrote;
+ * part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane, WARP_MAX(x) the largest int32_t of the
+ * warp, and VOTE(x) has a bit for each lane whose x is not 0; WARP_BARRIER() has the threads of a warp see what they
+ * wrote;
  * SAME_IN_WARP(x, n) has the bits of those threads of the warp, all taking part, whose x, of n bits, is this one's, and
  * POPCOUNT(x) counts bits.  ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v, ATOMIC_MAX(p, v) an
  * uint32_t the greater; ATOMIC_ADD(p, v) adds to an uint32_t, and returns what it was, ATOMIC_SUM(p, v) to a float, in
