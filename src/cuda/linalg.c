@@ -32,7 +32,7 @@ static void lay_out(struct linalg_call *c, int64_t size)
     c->beside = gpu_power_of_two(greatest(1, columns - c->n), c->team);
 }
 
-/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, or not real. */
+/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, too many, or not real. */
 static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
 {
     enum { SIZES = 4, LEAST = 4, MOST = 32 };
@@ -46,11 +46,13 @@ static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t,
     if (most > MOST || (t != DT_float32 && t != DT_float64))
         return -1;
     while (LEAST << size < most) size++;
+    c->tile = LEAST << size;
+    c->tiles = (int)greatest(1, ceil_div(c->k, c->tile));
+    if (c->count > INT32_MAX / c->tiles)
+        return -1;
     void *kernel = gpu_find(gpu_of(r), &found[k][size][t == DT_float64], "linalg", names[k][size], t);
     if (!kernel)
         return 1;
-    c->tile = LEAST << size;
-    c->tiles = (int)greatest(1, ceil_div(c->k, c->tile));
     return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->count * c->tiles, LINALG_LANES / c->tile),
                       LINALG_LANES, (void *[]){ c });
 }

@@ -22,10 +22,10 @@ struct lane {
 FN struct lane lane_of(const struct linalg_call *a, const int lanes)
 {
     struct lane l;
-    int64_t team = (int64_t)blockIdx.x * (LINALG_LANES / lanes) + (int)threadIdx.x / lanes;
-    l.matrix = a->tiles == 1 ? team : team / a->tiles;
+    uint32_t tiles = (uint32_t)a->tiles, team = blockIdx.x * (LINALG_LANES / lanes) + threadIdx.x / lanes;
+    l.matrix = team / tiles;
     l.there = l.matrix < a->count;
-    l.column = a->tiles == 1 ? 0 : (int)(team % a->tiles) * lanes;
+    l.column = (int)(team % tiles) * lanes;
     l.number = (int)threadIdx.x % 32;
     l.me = l.number % lanes;
     l.team = l.number / lanes;
