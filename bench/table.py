@@ -178,7 +178,7 @@ def draw(rows, path):
     used = [p for p in colours if any(r.best == p for r in rows)]
     axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[p]) for p in used], used, loc="lower right")
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=80)
 
 
 def summary(rows, peers):

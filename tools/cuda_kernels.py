@@ -87,6 +87,7 @@ def compile_image(nvrtc, name, file, defined, target):
     lib = ctypes.CDLL(nvrtc)
     ptx = target.startswith("ptx")
     arch = f"compute_{target[3:]}" if ptx else f"sm_{target}{'a' if for_one_device(file) else ''}"
+    defined = [*defined, *["IN_TEXT"] * ptx]  # which a driver compiles at the module's first use
     text = "".join(f"#define {d.replace('=', ' ', 1)}\n" for d in defined) + f'#include "cuda/kernels/{file}"\n'
     options = [f"-arch={arch}", f"-I{SRC}", *OPTIONS]
     program = ctypes.c_void_p()

@@ -32,7 +32,8 @@ static void lay_out(struct linalg_call *c, int64_t size)
     c->beside = gpu_power_of_two(greatest(1, columns - c->n), c->team);
 }
 
-/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, too many, or not real. */
+/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, too many, not real, or the
+ * device has no such kernels. */
 static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
 {
     enum { SIZES = 4, LEAST = 4, MOST = 32 };
@@ -42,8 +43,10 @@ static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t,
         [LINALG_LU] = { "lu_4", "lu_8", "lu_16", "lu_32" },
     };
     static struct gpu_found found[LINALG_KERNELS][SIZES][2];
+    static struct gpu_known known[2];
     int size = 0, most = (int)greatest(c->m, c->n);
-    if (most > MOST || (t != DT_float32 && t != DT_float64))
+    if (most > MOST || (t != DT_float32 && t != DT_float64) ||
+        !gpu_has(gpu_of(r), &known[t == DT_float64], "linalg", "solve_4", t))
         return -1;
     while (LEAST << size < most) size++;
     c->tile = LEAST << size;

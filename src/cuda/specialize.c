@@ -118,6 +118,14 @@ static void end_compiling(void)
         lock_take(&compiling); /* for good */
 }
 
+/* Kernels that are kept on disk are loaded by the thread too, which the driver's end must not meet. */
+static void wait_at_exit(void)
+{
+    static atomic_bool registered;
+    if (!atomic_exchange(&registered, true))
+        (void)atexit(end_compiling);
+}
+
 static atomic_bool warm;
 static void *warm_up(void *gpu)
 {
@@ -216,6 +224,7 @@ static void queue_program(struct program *p)
     last = &p->next;
     if (works)
         return;
+    wait_at_exit();
     works = thread_start(&t, compile_all, NULL);
     if (works)
         pthread_detach(t);

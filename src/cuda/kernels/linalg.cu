@@ -287,7 +287,7 @@ SMALL_MATRICES(cu_solve, solve_in)
 SMALL_MATRICES(cu_lu, factor_in)
 SMALL_MATRICES(cu_cholesky, cholesky_in)
 
-#ifndef COMPLEX
+#if !defined COMPLEX && !defined IN_TEXT /* their text is long: drivers would be seconds at it */
 #include "cuda/kernels/linalg_lanes.h"
 
 #define LANES 4
