@@ -22,11 +22,11 @@ def flat(x):
 
 def checksum(peer, result):
     """The sum of the results' sizes, which does not depend on how they are laid out."""
-    return float(sum(np.abs(np.asarray(peer.plain(x)), dtype=None).astype(np.float64).sum() for x in flat(result)))
+    return float(sum(np.abs(np.asarray(peer.plain(x))).astype(np.float64).sum() for x in flat(result)))
 
 
 def prepared(case, peer, library):
-    """The case as a function without arguments, which has been called."""
+    """The case as a function without arguments, which waits for what it computes and returns it."""
     names = dict(peer.names)
     names.update({name: peer.array(x) for name, x in case.numbers().items()})
     names["bfloat16"] = peer.types.get("bfloat16")

@@ -32,8 +32,8 @@ static void lay_out(struct linalg_call *c, int64_t size)
     c->beside = gpu_power_of_two(greatest(1, columns - c->n), c->team);
 }
 
-/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, too many, not real, or the
- * device has no such kernels. */
+/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, too many, not real, or
+ * the device has no such kernels. */
 static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
 {
     enum { SIZES = 4, LEAST = 4, MOST = 32 };
