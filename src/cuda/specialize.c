@@ -5,11 +5,13 @@
  * Whoever launches never waits, and takes the interpreter until then, and for good where compiling fails.
  *
  * A compile cannot be broken off.  So the thread has a lock during each, which who forks waits for, and the end of the
- * process as well: what NVRTC does at exit must not be done under it. */
+ * process as well, before anything that is done at exit: NVRTC and the driver register some of that while they work,
+ * and it must not be done under them. */
 #include "cuda/specialize.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/pool.h"
@@ -118,7 +120,23 @@ static void end_compiling(void)
         lock_take(&compiling); /* for good */
 }
 
-/* Kernels that are kept on disk are loaded by the thread too, which the driver's end must not meet. */
+/* exit() runs the destructors of its thread's variables before everything else, and that thread is mostly the first,
+ * which mostly loads the library.  glibc's function under C++'s thread_local; C has no other name for it. */
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
+extern void *__dso_handle;
+static void end_thread(void *unused)
+{
+    (void)unused;
+    end_compiling();
+}
+__attribute__((constructor)) static void wait_before_exit(void)
+{
+    if (__cxa_thread_atexit_impl && syscall(SYS_gettid) == getpid())
+        (void)__cxa_thread_atexit_impl(end_thread, NULL, &__dso_handle);
+}
+
+/* For an exit() of another thread.  Kernels that are kept on disk are loaded by our thread too, which the driver's end
+ * must not meet. */
 static void wait_at_exit(void)
 {
     static atomic_bool registered;

@@ -252,11 +252,12 @@ print(json.dumps(counts()))
     assert run(code, tmp_path)[0] == [0, 0] and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("seconds", [0, 0.02, 0.1])
+@pytest.mark.parametrize("seconds", [0, 0.02, 0.1, 0.2, 0.3])
 def test_the_process_may_end_meanwhile(seconds, tmp_path):
+    """Before anything that the compiler registers to be done at exit while it works."""
     code = f"""
 for _ in range(3):
-    mx.eval(gelu(x), mx.sin(x) * 2 + x)
+    mx.eval(gelu(x), mx.sin(x) * 2 + x, mx.cos(x) * 3 - x)
 time.sleep({seconds})
 print(json.dumps(0))
 """
