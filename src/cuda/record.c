@@ -1,4 +1,4 @@
-/* record.c: launches that reach the driver together, where MLX_CUDA_GRAPHS=1 asks for it.
+/* record.c: launches that reach the driver together.
  *
  * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one that is
  * captured and updates a graph which has been launched before costs less than 2.  From the FIRST launch of a batch on,
@@ -35,7 +35,7 @@ static bool may_record(void)
     static atomic_int answer = -1;
     int is = atomic_load_explicit(&answer, memory_order_relaxed);
     if (is < 0) {
-        is = setting_switch("MLX_CUDA_GRAPHS", false) && cu.capture_begin && cu.capture_end && cu.graph_instantiate &&
+        is = setting_switch("MLX_CUDA_GRAPHS", true) && cu.capture_begin && cu.capture_end && cu.graph_instantiate &&
              cu.graph_update && cu.graph_launch && cu.graph_destroy && cu.graph_exec_destroy && cu.graph_nodes &&
              cu.kernel_node_params;
         atomic_store(&answer, is);

@@ -72,12 +72,12 @@ static struct context {
 } contexts[MOST_DEVICES];
 static _Thread_local void *current;
 
-/* One that is captured runs what is launched on it at once; until that is launched as a graph on another stream nothing
- * else may be put there. */
+/* One that is captured keeps what is launched on it; until that is launched as a graph on another stream nothing else
+ * may be put there. */
 struct stream {
     void *context;
     bool captured;
-    size_t nodes;
+    struct node *nodes;
     struct stream *recorder; /* that graphs which were launched on it are of */
 };
 static bool takes(void *stream)
@@ -430,6 +430,46 @@ static bool may_share(void *function, unsigned bytes)
            (!function_get(&set, 8, function) && bytes <= (unsigned)set && bytes <= most_shared(function));
 }
 
+/* A launch that is captured, and the copies of its arguments behind it. */
+struct node {
+    emulated_fn *f;
+    struct emulated_place grid, block;
+    unsigned shared;
+    void **args;
+    struct node *next;
+};
+
+static const size_t *sizes_of(emulated_fn *f)
+{
+    const struct emulated_kernel *k = emulated_kernel_of(f);
+    int i = 0;
+    if (k)
+        return k->sizes;
+    void *function;
+    memcpy(&function, &f, sizeof f);
+    while (parameters[i].function && parameters[i].function != function) i++;
+    return parameters[i].size;
+}
+
+static int add_node(struct stream *s, const struct node *n)
+{
+    const size_t *size = sizes_of(n->f);
+    size_t count = 0, bytes = 0;
+    for (; size && size[count]; count++) bytes += (size[count] + 15) / 16 * 16;
+    size_t head = (sizeof *n + count * sizeof(void *) + 15) / 16 * 16;
+    struct node *copy = count ? malloc(head + bytes) : NULL;
+    if (!copy)
+        return INVALID_VALUE;
+    *copy = *n;
+    copy->args = (void **)(copy + 1);
+    char *at = (char *)copy + head;
+    for (size_t i = 0; i < count; at += (size[i++] + 15) / 16 * 16) copy->args[i] = memcpy(at, n->args[i], size[i]);
+    struct node **end = &s->nodes;
+    while (*end) end = &(*end)->next;
+    *end = copy;
+    return SUCCESS;
+}
+
 int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
            unsigned shared, void *stream, void **args, void **extra)
 {
@@ -442,17 +482,19 @@ int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) || !s ||
         s->context != current || extra || !(s->captured || takes(s)))
         return INVALID_VALUE;
-    s->nodes += s->captured;
+    struct node n = { f, { gx, gy, gz }, { bx, by, bz }, shared, args, NULL };
+    if (s->captured)
+        return add_node(s, &n);
     catch_up_all();
-    emulated_launch(f, args, (struct emulated_place){ gx, gy, gz }, (struct emulated_place){ bx, by, bz });
+    emulated_launch(f, args, n.grid, n.block);
     return SUCCESS;
 }
 
-/* ---- graphs: chains of as many launches, which ran when they were captured */
+/* ---- graphs: chains of launches */
 
 struct graph {
     struct stream *recorder;
-    size_t nodes;
+    struct node *first;
 };
 
 int capture_begin(void *stream, int mode)
@@ -469,25 +511,54 @@ int capture_end(void *stream, void **graph)
     struct stream *s = stream;
     struct graph *g = calloc(1, sizeof *g);
     if (!s->captured || !g)
-        return INVALID_VALUE;
+        return free(g), INVALID_VALUE;
     *g = (struct graph){ s, s->nodes };
     s->captured = false;
-    s->nodes = 0;
+    s->nodes = NULL;
     *graph = g;
     return SUCCESS;
 }
+
+static size_t nodes_of(const struct graph *g)
+{
+    size_t n = 0;
+    for (const struct node *x = g->first; x; x = x->next) n++;
+    return n;
+}
+
+int graph_destroy(void *graph)
+{
+    struct graph *g = graph;
+    for (struct node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        free(n);
+    }
+    return free(g), SUCCESS;
+}
+int graph_exec_destroy(void *exec) { return graph_destroy(exec); }
+
+/* It has what the other has, which may go. */
+static void take_nodes(struct graph *to, struct graph *from)
+{
+    struct node *old = to->first;
+    *to = *from;
+    from->first = old;
+}
 int graph_instantiate(void **exec, void *graph, unsigned long long flags)
 {
-    struct graph *e = malloc(sizeof *e);
+    struct graph *e = calloc(1, sizeof *e);
     if (!e || flags || getenv("PRETEND_NO_GRAPHS"))
         return free(e), OUT_OF_MEMORY;
-    *e = *(struct graph *)graph;
+    take_nodes(e, graph);
     *exec = e;
     return SUCCESS;
 }
 int graph_update(void *exec, void *graph, void *result)
 {
-    return result && ((struct graph *)exec)->nodes == ((struct graph *)graph)->nodes ? SUCCESS : INVALID_VALUE;
+    if (!result || nodes_of(exec) != nodes_of(graph))
+        return INVALID_VALUE;
+    take_nodes(exec, graph);
+    return SUCCESS;
 }
 int graph_launch(void *exec, void *stream)
 {
@@ -496,28 +567,35 @@ int graph_launch(void *exec, void *stream)
     if (!takes(s))
         return INVALID_VALUE;
     s->recorder = g->recorder;
+    catch_up_all();
+    for (struct node *n = g->first; n; n = n->next) emulated_launch(n->f, n->args, n->grid, n->block);
     return SUCCESS;
 }
-int graph_destroy(void *graph) { return free(graph), SUCCESS; }
-int graph_exec_destroy(void *exec) { return free(exec), SUCCESS; }
-/* Its nodes have nothing to launch any more. */
 int graph_nodes(void *graph, void **nodes, size_t *count)
 {
-    struct graph *g = graph;
-    *count = g->nodes;
-    for (size_t i = 0; i < *count && nodes; i++) nodes[i] = g;
+    struct node *n = ((struct graph *)graph)->first;
+    size_t room = nodes ? *count : 0;
+    for (*count = 0; n; n = n->next, ++*count)
+        if (*count < room)
+            nodes[*count] = n;
     return SUCCESS;
 }
-static void nothing(void **args) { (void)args; }
 int kernel_node_params(void *node, void *params)
 {
+    const struct node *n = node;
     struct {
-        void (*function)(void **);
+        emulated_fn *function;
         unsigned grid[3], block[3], shared;
         void **args, **extra;
         void *kernel, *context;
-    } one = { .function = nothing, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } };
-    (void)node;
+    } one = { n->f,
+              { n->grid.x, n->grid.y, n->grid.z },
+              { n->block.x, n->block.y, n->block.z },
+              n->shared,
+              n->args,
+              NULL,
+              NULL,
+              NULL };
     memcpy(params, &one, sizeof one);
     return SUCCESS;
 }

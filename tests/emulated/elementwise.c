@@ -40,9 +40,13 @@ const struct emulated_row K(emulated)[] = {
 #include "ops/ops.def"
 /* clang-format on */
 
+static const size_t of_one[] = { sizeof(void *), sizeof(void *), sizeof(struct walk), sizeof(int32_t), 0 };
+static const size_t of_two[] = {
+    sizeof(void *), sizeof(void *), sizeof(void *), sizeof(struct walk), sizeof(int32_t), 0
+};
 static const struct emulated_kernel kernels[] = {
-#define UNARY(name, label, set, ...) ROW(set, { "cu_" #name "_" TEXT(SUFFIX), K(launched_##name) }, )
-#define BINARY(name, label, set, ...) ROW(set, { "cu_" #name "_" TEXT(SUFFIX), K(launched_##name) }, )
+#define UNARY(name, label, set, ...) ROW(set, { "cu_" #name "_" TEXT(SUFFIX), K(launched_##name), of_one }, )
+#define BINARY(name, label, set, ...) ROW(set, { "cu_" #name "_" TEXT(SUFFIX), K(launched_##name), of_two }, )
 #include "ops/ops.def"
     { 0 },
 };

@@ -285,3 +285,12 @@ emulated_fn *emulated_find(const char *name)
                 return k->run;
     return NULL;
 }
+
+const struct emulated_kernel *emulated_kernel_of(emulated_fn *run)
+{
+    for (const struct emulated_kernels *m = modules; m; m = m->next)
+        for (const struct emulated_kernel *k = m->list; k->name; k++)
+            if (k->run == run)
+                return k;
+    return NULL;
+}

@@ -45,13 +45,16 @@ void emulated_shuffle_xor(void *value, size_t size, unsigned bits, const char *f
 struct emulated_kernel {
     const char *name;
     emulated_fn *run;
+    const size_t *sizes; /* of its arguments, up to a 0 */
 };
 struct emulated_kernels {
     const struct emulated_kernel *list;
     struct emulated_kernels *next;
 };
 void emulated_add(struct emulated_kernels *k);
-emulated_fn *emulated_find(const char *name); /* NULL: there is none */
+/* NULL: there is none. */
+emulated_fn *emulated_find(const char *name);
+const struct emulated_kernel *emulated_kernel_of(emulated_fn *run);
 
 /* In the file of a module: its table, which the driver finds once the program has started. */
 #define EMULATED_KERNELS(table)                                \
@@ -63,15 +66,16 @@ emulated_fn *emulated_find(const char *name); /* NULL: there is none */
 
 /* KERNEL of cuda/kernels/gpu.h: a function of one struct, which the driver finds by itself. */
 #define EMULATED_KERNEL(name, type) EMULATED_KERNEL_(name, type)
-#define EMULATED_KERNEL_(name, type)                                                        \
-    static void name(const type a);                                                         \
-    static void launched_##name(void **args) { name(*(const type *)args[0]); }              \
-    __attribute__((constructor)) static void add_##name(void)                               \
-    {                                                                                       \
-        static const struct emulated_kernel list[] = { { #name, launched_##name }, { 0 } }; \
-        static struct emulated_kernels k = { list, NULL };                                  \
-        emulated_add(&k);                                                                   \
-    }                                                                                       \
+#define EMULATED_KERNEL_(name, type)                                                                      \
+    static void name(const type a);                                                                       \
+    static void launched_##name(void **args) { name(*(const type *)args[0]); }                            \
+    static const size_t sizes_##name[] = { sizeof(type), 0 };                                             \
+    __attribute__((constructor)) static void add_##name(void)                                             \
+    {                                                                                                     \
+        static const struct emulated_kernel list[] = { { #name, launched_##name, sizes_##name }, { 0 } }; \
+        static struct emulated_kernels k = { list, NULL };                                                \
+        emulated_add(&k);                                                                                 \
+    }                                                                                                     \
     static void name(const type a)
 
 #endif
