@@ -57,6 +57,7 @@ struct cpu_kernels {
     const struct attention_kernels *attention; /* kernels/attention.h */
     const struct sort_kernels *sort;           /* kernels/sort.h */
     const struct scan_kernels *scan;           /* kernels/scan.h */
+    const struct factor_kernels *factor;       /* kernels/factor.h */
 };
 
 extern const struct cpu_kernels *cpu;                         /* chosen at start-up by cpu/dispatch.c */

@@ -8,6 +8,7 @@
 
 #include "core/sizes.h"
 #include "cpu/kernels.h"
+#include "cpu/kernels/factor.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/linalg.h"
 #include "ops/linalg.h"
@@ -95,6 +96,7 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define MODULUS(x) fabs((double)(x))
 #define EPSILON FLT_EPSILON
 #define SMALLEST FLT_MIN
+#define KERNELS cpu->factor->f32
 #define IS_COMPLEX 0
 #include "cpu/lapack.inc"
 
@@ -109,6 +111,7 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define MODULUS(x) fabs((double)(x))
 #define EPSILON DBL_EPSILON
 #define SMALLEST DBL_MIN
+#define KERNELS cpu->factor->f64
 #define IS_COMPLEX 0
 #include "cpu/lapack.inc"
 

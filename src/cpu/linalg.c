@@ -18,6 +18,9 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "core/sizes.h"
+#include "cpu/kernels.h"
+#include "cpu/kernels/factor.h"
 #include "cpu/run.h"
 #include "ops/linalg.h"
 #include "plan/factor.h"
@@ -173,6 +176,13 @@ void linalg_share(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx)
 
 /* ---- batches */
 
+/* The first one is kept. */
+static void note_failure(struct linalg_job *j, int64_t i)
+{
+    long long first = atomic_load(&j->failed);
+    while (i < first && !atomic_compare_exchange_weak(&j->failed, &first, i)) {}
+}
+
 static void some(void *ctx, int64_t begin, int64_t end)
 {
     struct linalg_job *j = ctx;
@@ -185,34 +195,61 @@ static void some(void *ctx, int64_t begin, int64_t end)
     }
     for (int64_t i = begin; i < end; i++) {
         s.used = 0;
-        if (!j->one(j, i, &s))
-            continue;
-        long long first = atomic_load(&j->failed);
-        while (i < first && !atomic_compare_exchange_weak(&j->failed, &first, i)) {}
+        if (j->one(j, i, &s))
+            note_failure(j, i);
     }
     blas_leave(entry);
     free(s.p);
 }
 
-static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, enum factor_fault fault)
+/* Groups begin..end of as many as there are lanes. */
+static void some_small(void *ctx, int64_t begin, int64_t end)
 {
+    struct linalg_job *j = ctx;
+    for (int64_t g = begin; g < end; g++) {
+        int64_t first = g * j->lanes, failed = j->small(j, first, (int)least(j->lanes, j->count - first));
+        if (failed >= 0)
+            note_failure(j, failed);
+    }
+}
+
+static int64_t work_of(const struct linalg_job *j) { return 1 + (int64_t)(j->m < j->n ? j->m : j->n) * j->m * j->n; }
+
+/* Non-zero after mx_fail, for lack of memory or of OpenBLAS. */
+static int run_one_by_one(struct linalg_job *j, const char *name)
+{
+    struct scratch measure = { NULL, 0 };
     if (need_blas(name))
         return 1;
-    struct scratch measure = { NULL, 0 };
-    atomic_init(&j->failed, INT64_MAX);
-    atomic_init(&j->no_memory, false);
-    if (j->one(j, 0, &measure) || count == 0)
+    if (j->one(j, 0, &measure) || j->count == 0)
         return 0;
     j->scratch = measure.used;
-    int64_t least = j->m < j->n ? j->m : j->n, work = 1 + least * j->m * j->n;
-    if (j->shares && count < pool_threads())
-        some(j, 0, count);
+    if (j->shares && j->count < pool_threads())
+        some(j, 0, j->count);
     else
-        pool_for(count, 1 + 32768 / work, some, j);
-    if (atomic_load(&j->no_memory)) {
-        mx_fail_memory(j->scratch);
+        pool_for(j->count, 1 + 32768 / work_of(j), some, j);
+    if (!atomic_load(&j->no_memory))
+        return 0;
+    mx_fail_memory(j->scratch);
+    return 1;
+}
+
+/* Small square ones lie side by side in registers, and need no OpenBLAS. */
+static bool are_small(const struct linalg_job *j, bool system)
+{
+    return j->small && j->m == j->n && j->n > 0 && j->n <= FACTOR_MOST &&
+           (!system || (j->k > 0 && j->k <= FACTOR_MOST));
+}
+
+static int run_all(struct linalg_job *j, mx x, const char *name, enum factor_fault fault)
+{
+    atomic_init(&j->failed, INT64_MAX);
+    atomic_init(&j->no_memory, false);
+    j->lanes = cpu->factor->bytes / (int)dtype_size(x->dtype);
+    if (are_small(j, j->b))
+        pool_for(ceil_div(j->count, j->lanes), 1 + 65536 / work_of(j), some_small, j);
+    else if (run_one_by_one(j, name))
         return 1;
-    }
     long long failed = atomic_load(&j->failed);
     if (failed == INT64_MAX)
         return 0;
@@ -255,7 +292,8 @@ static int run_linalg(const struct run *r, struct linalg_job *j, const char *nam
             j->b = host(x[1]);
             j->b_size = count ? (size_t)(nbytes(x[1]) / count) : 0;
         }
-        failed = run_all(j, r->x[0], count, name, fault);
+        j->count = count;
+        failed = run_all(j, r->x[0], name, fault);
     }
     for (int i = 0; i < 2; i++) mx_drop(&hold[i]);
     return failed;
@@ -264,36 +302,40 @@ static int run_linalg(const struct run *r, struct linalg_job *j, const char *nam
 int run_inverse(const struct run *r)
 {
     const struct part_args *g = r->args;
-    struct linalg_job j = { .one = lapack_for(r->x[0])->inverse, .mode = g->part };
+    const struct lapack *l = lapack_for(r->x[0]);
+    struct linalg_job j = { .one = l->inverse, .small = l->small.inverse, .mode = g->part };
     return run_linalg(r, &j, factor_asker(r->node), FACTOR_SINGULAR);
 }
 
 int run_solve(const struct run *r)
 {
     const struct part_args *g = r->args;
-    struct linalg_job j = { .one = lapack_for(r->x[0])->solve, .mode = g->part };
+    const struct lapack *l = lapack_for(r->x[0]);
+    struct linalg_job j = { .one = l->solve, .small = l->small.solve, .mode = g->part };
     return run_linalg(r, &j, factor_asker(r->node), FACTOR_SINGULAR);
 }
 
 int run_cholesky(const struct run *r)
 {
     const struct part_args *g = r->args;
-    struct linalg_job j = { .one = lapack_for(r->x[0])->cholesky, .mode = g->part };
+    const struct lapack *l = lapack_for(r->x[0]);
+    struct linalg_job j = { .one = l->cholesky, .small = l->small.cholesky, .mode = g->part };
     return run_linalg(r, &j, "cholesky", FACTOR_INDEFINITE);
 }
 
-#define PLAIN(name, asker, fault)                                   \
-    int run_##name(const struct run *r)                             \
-    {                                                               \
-        struct linalg_job j = { .one = lapack_for(r->x[0])->name }; \
-        return run_linalg(r, &j, #asker, fault);                    \
+#define PLAIN(name, asker, fault, small_one)                          \
+    int run_##name(const struct run *r)                               \
+    {                                                                 \
+        const struct lapack *l = lapack_for(r->x[0]);                 \
+        struct linalg_job j = { .one = l->name, .small = small_one }; \
+        return run_linalg(r, &j, #asker, fault);                      \
     }
-PLAIN(det, det, FACTOR_SINGULAR)
-PLAIN(slogdet, slogdet, FACTOR_SINGULAR)
-PLAIN(cofactor, det, FACTOR_SLOW)
-PLAIN(pinv, pinv, FACTOR_SLOW)
-PLAIN(qr, qr, FACTOR_SLOW)
-PLAIN(lu, lu, FACTOR_SINGULAR)
+PLAIN(det, det, FACTOR_SINGULAR, l->small.det)
+PLAIN(slogdet, slogdet, FACTOR_SINGULAR, l->small.slogdet)
+PLAIN(cofactor, det, FACTOR_SLOW, NULL)
+PLAIN(pinv, pinv, FACTOR_SLOW, NULL)
+PLAIN(qr, qr, FACTOR_SLOW, NULL)
+PLAIN(lu, lu, FACTOR_SINGULAR, l->small.lu)
 
 int run_svd(const struct run *r)
 {

@@ -21,11 +21,18 @@ struct linalg_job;
  * empty scratch, to find the sizes of workspaces (into the job) and of the scratch. */
 typedef int linalg_fn(struct linalg_job *j, int64_t i, struct scratch *s);
 
+/* The same for matrices i to i + count of FACTOR_MOST rows and columns at most, no more of them than kernels/factor.h takes; the first of
+ * them that cannot be done, or -1. */
+typedef int64_t small_fn(struct linalg_job *j, int64_t i, int count);
+
 struct linalg_job {
     linalg_fn *one;
-    int m, n, k;   /* rows, columns; the smaller of them, or the columns of the right side */
-    unsigned mode; /* the op's argument: a part or an svd_mode */
+    small_fn *small; /* NULL: there is none for the type */
+    int m, n, k;     /* rows, columns; the smaller of them, or the columns of the right side */
+    unsigned mode;   /* the op's argument: a part or an svd_mode */
     bool vectors;
+    int64_t count; /* of matrices, and how many `small` takes at once */
+    int lanes;
     const char *a, *b;
     char *y[3];
     size_t a_size, b_size, y_size[3]; /* bytes from one matrix to the next */
@@ -39,6 +46,9 @@ struct linalg_job {
 /* For each type: float32, float64, complex64. */
 struct lapack {
     linalg_fn *inverse, *solve, *det, *cofactor, *slogdet, *pinv, *cholesky, *qr, *lu, *svd, *eigh, *eig;
+    struct {
+        small_fn *inverse, *solve, *det, *slogdet, *cholesky, *lu;
+    } small;
 };
 extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
 

@@ -259,6 +259,48 @@ def test_empty_rectangles():
     assert u.shape == (0, 0) and s.shape == (0,) and vt.tolist() == np.eye(3).tolist()
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float64], ids=str)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 15, 16, 17])
+def test_batches_of_small_matrices(n, dtype):
+    """Each within what rounding allows, and the same wherever in a batch it is."""
+    eps = float(mx.finfo(dtype).eps) * 8 * n
+    a, b = random(37, n, n, dtype=dtype), random(37, n, 3, dtype=dtype, seed=1)
+    upper = mx.triu(a) + mx.eye(n, dtype=dtype) * 3
+    positive = a @ a.swapaxes(1, 2) + mx.eye(n, dtype=dtype)
+    size = [np.linalg.norm(exact(x), axis=(1, 2)) for x in (a, upper)]
+    operations = {
+        "inv": (L.inv, a, lambda y: (exact(a) @ y - np.eye(n), size[0])),
+        "tri_inv": (lambda x: L.tri_inv(x, upper=True), upper, lambda y: (exact(upper) @ y - np.eye(n), size[1])),
+        "solve": (lambda x: L.solve(x, b[: len(x)]), a, lambda y: (exact(a) @ y - exact(b), size[0])),
+        "cholesky": (L.cholesky, positive, lambda y: (y @ y.swapaxes(1, 2) - exact(positive), 1)),
+    }
+    for name, (f, x, left) in operations.items():
+        y = f(x)
+        rest, most = left(exact(y))
+        y2 = np.linalg.norm(exact(y), axis=(1, 2))
+        assert (
+            np.linalg.norm(rest, axis=(1, 2)) <= eps * most * np.maximum(y2, y2**2 if name == "cholesky" else 0)
+        ).all()
+        if name != "solve":
+            assert np.array_equal(f(x[5:6]), y[5:6]) and np.array_equal(f(x[:30])[20:], y[20:30])
+    p, low, up = L.lu(a)
+    for i in (0, 17, 36):
+        want = scipy.linalg.lu_factor(np.array(a[i]))
+        assert np.array_equal(L.lu_factor(a[i])[1], want[1])
+        np.testing.assert_allclose(exact(low[i])[np.array(p[i])] @ exact(up[i]), exact(a[i]), atol=eps * size[0][i])
+    want = np.linalg.det(exact(a))
+    np.testing.assert_allclose(np.array(L.det(a)), want, rtol=0, atol=eps * np.max(size[0] ** n))
+    sign, logarithm = L.slogdet(a)
+    np.testing.assert_allclose(np.array(sign) * np.exp(exact(logarithm)), np.array(L.det(a)), rtol=20 * eps)
+    for f in (L.inv, L.cholesky, lambda x: L.solve(x, b)):
+        bad = np.array(positive)
+        bad[21] = 0
+        with pytest.raises(ValueError, match="matrix 21 of the batch"):
+            mx.eval(f(mx.array(bad)))
+        bad[21] = np.nan
+        assert np.isnan(np.array(f(mx.array(bad))[21])[-1, 0]) and np.isfinite(np.array(f(mx.array(bad))[20])).all()
+
+
 # ---- what does not work
 
 
