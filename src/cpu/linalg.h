@@ -21,8 +21,8 @@ struct linalg_job;
  * empty scratch, to find the sizes of workspaces (into the job) and of the scratch. */
 typedef int linalg_fn(struct linalg_job *j, int64_t i, struct scratch *s);
 
-/* The same for matrices i to i + count of FACTOR_MOST rows and columns at most, no more of them than kernels/factor.h takes; the first of
- * them that cannot be done, or -1. */
+/* The same for matrices i to i + count, of FACTOR_MOST rows and columns at most, and no more of them than
+ * kernels/factor.h takes; the first one that cannot be done, or -1. */
 typedef int64_t small_fn(struct linalg_job *j, int64_t i, int count);
 
 struct linalg_job {
