@@ -869,7 +869,10 @@ static int read_cuda_interface(PyObject *facts, struct cuda_owner *c, dl_tensor 
     if (d->ndim < 0 || numbers_of(where, data, 2) < 0 ||
         dl_dtype_of_text(PyDict_GetItemString(facts, "typestr"), &d->dtype))
         return -1;
-    if (strides && strides != Py_None && numbers_of(strides, c->strides, d->ndim) < 0)
+    int steps = strides && strides != Py_None ? numbers_of(strides, c->strides, d->ndim) : d->ndim;
+    if (steps >= 0 && steps < d->ndim)
+        PyErr_Format(exc_value, "[array] expected a stride for each of %d dimensions, got %d", (int)d->ndim, steps);
+    if (PyErr_Occurred())
         return -1;
     d->data = (void *)(uintptr_t)data[0];
     int gpu = 0; /* where there are no elements */
@@ -899,8 +902,10 @@ int array_from_cuda(mlx_array *out, PyObject *o)
 {
     bool gpus = false;
     int has = mlx_cuda_is_available(&gpus) || !gpus ? 0 : has_attribute(o, "__cuda_array_interface__");
-    PyObject *facts = has > 0 ? PyObject_GetAttrString(o, "__cuda_array_interface__") : NULL;
-    struct cuda_owner *c = facts && PyDict_Check(facts) ? calloc(1, sizeof *c) : NULL;
+    PyObject *given = has > 0 ? PyObject_GetAttrString(o, "__cuda_array_interface__") : NULL;
+    bool is_dict = given && PyDict_Check(given);
+    PyObject *facts = is_dict ? PyDict_Copy(given) : NULL; /* an __index__ may change the dict that we read of */
+    struct cuda_owner *c = facts ? calloc(1, sizeof *c) : NULL;
     mlx_stream on = { NULL };
     mlx_array shared = { NULL };
     dl_tensor d = { 0 };
@@ -922,7 +927,10 @@ int array_from_cuda(mlx_array *out, PyObject *o)
     mlx_array_free(shared);
     mlx_stream_free(on);
     Py_XDECREF(facts);
-    if (failed && !PyErr_Occurred())
+    Py_XDECREF(given);
+    if (failed && !PyErr_Occurred() && is_dict)
+        PyErr_NoMemory();
+    else if (failed && !PyErr_Occurred())
         PyErr_SetString(exc_value, "[array] expected __cuda_array_interface__ to be a dict");
     return failed;
 }

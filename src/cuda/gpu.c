@@ -116,6 +116,8 @@ struct gpu *gpu_use(int number)
     return current = g;
 }
 
+struct gpu *gpu_used(void) { return current; }
+
 /* Does nothing work any more after it?  Others are of the call that they came from, a launch that is refused say. */
 static bool loses_device(int error)
 {

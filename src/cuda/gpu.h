@@ -88,6 +88,8 @@ static inline struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->str
 
 /* Opened, with its context current on this thread; NULL after mx_fail. */
 struct gpu *gpu_use(int number);
+/* The one that this thread used last; NULL: none. */
+struct gpu *gpu_used(void);
 /* The same of the device of a stream, which is opened too. */
 struct gpu *gpu_use_stream(const struct stream *s);
 /* 0, or after mx_fail non-zero; an error that the driver does not recover from loses the device. */

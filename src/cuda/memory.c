@@ -37,14 +37,19 @@ static void *fresh_memory(struct memory *m, size_t bytes, struct stream *s)
     return p;
 }
 
+/* Memory of any GPU goes while a thread queues work on another, which stays the one in use. */
 static void await_last_stream(struct memory *m, const struct memory_block *b)
 {
-    if (!gpu_use(((struct gpu *)m)->number)) {
-        mx_error_clear();
-        return;
+    struct gpu *before = gpu_used();
+    bool failed = !gpu_use(((struct gpu *)m)->number);
+    if (!failed) {
+        cu.stream_wait(gpu_direct(gpu_stream(b->last)));
+        cu.memory_free((uint64_t)b->p);
     }
-    cu.stream_wait(gpu_direct(gpu_stream(b->last)));
-    cu.memory_free((uint64_t)b->p);
+    if (before && !gpu_use(before->number))
+        failed = true;
+    if (failed)
+        mx_error_clear();
 }
 
 void gpu_memory_open(struct gpu *g)

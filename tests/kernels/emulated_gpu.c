@@ -12,7 +12,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/stream.h"
-#include "cuda/driver.h"
+#include "cuda/gpu.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
 #include "ops/create.h"
@@ -849,8 +849,26 @@ static void failing_copies(void **unused)
     cu = whole;
 }
 
+/* What was freed on another GPU goes back to the driver while work is queued on the first. */
+static void memory_of_another(void **unused)
+{
+    (void)unused;
+    enum { BYTES = 4 << 20 };
+    memory_clear_cache(); /* of what others left on the first, which would be in use again then */
+    struct stream *another = default_stream((struct device){ DEVICE_GPU, 1 });
+    void *p = cuda_backend.devices.alloc(another, BYTES);
+    assert_non_null(p);
+    cuda_backend.devices.free(another, p, BYTES);
+    assert_non_null(gpu_use_stream(on_gpu));
+    memory_clear_cache();
+    assert_int_equal(gpu_used()->number, 0);
+    void *stream = gpu_direct(gpu_stream(on_gpu));
+    assert_int_equal(cu.stream_wait(stream), 0);
+}
+
 int main(void)
 {
+    setenv("PRETEND_DEVICES", "2", 1);
     setenv("MLX_DETERMINISTIC", "1", 1); /* half types are rounded after each of what is added, as on the CPU */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions), cmocka_unit_test(complex_extremes), cmocka_unit_test(long_reductions),
@@ -858,7 +876,7 @@ int main(void)
         cmocka_unit_test(deltas),     cmocka_unit_test(packed_weights),   cmocka_unit_test(scans),
         cmocka_unit_test(orders),     cmocka_unit_test(groups),           cmocka_unit_test(lookups),
         cmocka_unit_test(products),   cmocka_unit_test(attentions),       cmocka_unit_test(convolutions),
-        cmocka_unit_test(alignment),  cmocka_unit_test(failing_copies),
+        cmocka_unit_test(alignment),  cmocka_unit_test(failing_copies),   cmocka_unit_test(memory_of_another),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

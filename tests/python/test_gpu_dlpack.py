@@ -298,6 +298,18 @@ class TestIn:
                 mx.array(Other(a, typestr=typestr))
         with pytest.raises(ValueError, match="multiples of the size of an element"):
             mx.array(Other(a, strides=(16, 6)))
+        for strides in ((), (16,)):
+            with pytest.raises(ValueError, match=f"a stride for each of 2 dimensions, got {len(strides)}"):
+                mx.array(Other(a, strides=strides))
+        o = Other(a)
+
+        class Clears:
+            def __index__(self):
+                o.__cuda_array_interface__.clear()
+                return 3
+
+        o.__cuda_array_interface__.update(shape=(Clears(), 4), data=(a.ctypes.data, False))
+        assert mx.array(o).tolist() == a.tolist()
         o = Other(np.zeros((0, 3), np.float32))
         o.__cuda_array_interface__["data"] = (0, False)
         assert mx.array(o).shape == (0, 3)
