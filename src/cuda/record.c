@@ -52,6 +52,31 @@ static int queue_one(struct gpu_stream *q, void *node)
                          k.block[2], k.shared, q->stream, k.args, k.extra);
 }
 
+/* Makes the one that is kept for so many launches this graph; false: there is none. */
+static bool keep_graph(struct recorded_graph *kept, void *graph)
+{
+    struct update_result r = { 0 };
+    if (kept->exec)
+        return !cu.graph_update(kept->exec, graph, &r);
+    if (!kept->seen || kept->refused >= REFUSED) {
+        kept->seen = true;
+        return false;
+    }
+    if (!cu.graph_instantiate(&kept->exec, graph, 0))
+        return true;
+    kept->exec = NULL;
+    kept->refused++;
+    return false;
+}
+
+static void give_up_graph(struct gpu_stream *q, struct recorded_graph *kept)
+{
+    cu.stream_wait(q->stream); /* it may be under way */
+    cu.graph_exec_destroy(kept->exec);
+    kept->exec = NULL;
+    kept->refused++;
+}
+
 static int queue_graph(struct gpu_stream *q, void *graph)
 {
     void *node[2 * MOST];
@@ -60,22 +85,10 @@ static int queue_graph(struct gpu_stream *q, void *graph)
     if (e || n == 0)
         return e;
     struct recorded_graph *kept = n <= MOST ? &q->graph[n - 1] : NULL;
-    if (kept && kept->exec) {
-        struct update_result r = { 0 };
-        if (!cu.graph_update(kept->exec, graph, &r))
-            return cu.graph_launch(kept->exec, q->stream);
-        cu.stream_wait(q->stream); /* it may be under way */
-        cu.graph_exec_destroy(kept->exec);
-        kept->exec = NULL;
-        kept->refused++;
-    } else if (kept && kept->seen && kept->refused < REFUSED) {
-        if (!cu.graph_instantiate(&kept->exec, graph, 0))
-            return cu.graph_launch(kept->exec, q->stream);
-        kept->exec = NULL;
-        kept->refused++;
-    }
-    if (kept)
-        kept->seen = true;
+    if (kept && keep_graph(kept, graph) && (e = cu.graph_launch(kept->exec, q->stream)) != CUDA_OUT_OF_MEMORY)
+        return e;
+    if (kept && kept->exec)
+        give_up_graph(q, kept);
     if (n > 2 * MOST)
         return CUDA_INVALID_VALUE;
     e = cu.graph_nodes(graph, node, &n);

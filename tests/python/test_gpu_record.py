@@ -84,11 +84,11 @@ except IndexError as e:
     assert said.startswith("[take] index 30 at position (7,)")
 
 
-OTHER = [{"MLX_CUDA_GRAPHS": "0"}, {"PRETEND_NO_GRAPHS": "1"}]
+OTHER = [{"MLX_CUDA_GRAPHS": "0"}, {"PRETEND_NO_GRAPHS": "1"}, {"PRETEND_NO_GRAPHS": "launch"}]
 
 
 @pytest.mark.skipif(any(key in os.environ for one in OTHER for key in one), reason="it is asked for already")
-@pytest.mark.parametrize("variables", OTHER, ids=["off", "refused"])
+@pytest.mark.parametrize("variables", OTHER, ids=["off", "refused", "refused later"])
 def test_without_graphs(variables):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]
     env = {**os.environ, **variables}
