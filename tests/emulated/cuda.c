@@ -303,7 +303,7 @@ int module_load(void **module, const void *image)
 static struct {
     void *function;
     const size_t *size;
-} parameters[256];
+} parameters[1024];
 
 int parameter(void *function, size_t index, size_t *offset, size_t *bytes)
 {
@@ -330,7 +330,7 @@ static void note_parameters(void *function, void *module, const char *name)
     snprintf(sizes, sizeof sizes, "sizes_%s", name);
     const size_t *size = dlsym(module, sizes);
     while (parameters[i].function && parameters[i].function != function) i++;
-    if (function && size && i < 255) {
+    if (function && size && i < 1023) {
         parameters[i].size = size;
         parameters[i].function = function;
     }
