@@ -349,7 +349,44 @@ static PyType_Spec stream_spec = {
     stream_slots,
 };
 
-/* A stream for each thread, kept in the dict that Python has for thread-local things. */
+/* A stream for each thread, kept in the dict that Python has for thread-local things.  Streams stay, so one whose
+ * thread has ended goes to the next that needs one: programs may start a thread for every request. */
+
+static const char lease_name[] = "mlx.core.stream of a thread";
+struct lease {
+    mlx_stream it;
+    struct lease *next; /* of those that no thread has */
+    mlx_device_type type;
+    int index;
+};
+static struct lease *returned;
+
+static void end_lease(struct lease *l)
+{
+    l->next = returned;
+    returned = l;
+}
+static void end_capsule(PyObject *capsule) { end_lease(PyCapsule_GetPointer(capsule, lease_name)); }
+
+/* One that a thread has returned, else a new one; NULL with an exception set. */
+static struct lease *begin_lease(const struct device_object *on)
+{
+    struct lease **at = &returned;
+    while (*at && ((*at)->type != on->type || (*at)->index != on->index)) at = &(*at)->next;
+    struct lease *l = *at;
+    if (l)
+        return *at = l->next, l;
+    l = malloc(sizeof *l);
+    if (!l)
+        return PyErr_NoMemory(), NULL;
+    *l = (struct lease){ .type = on->type, .index = on->index };
+    mlx_device d = mlx_device_new_type(on->type, on->index);
+    int failed = !d.ctx || mlx_stream_make(&l->it, d);
+    mlx_device_free(d);
+    if (failed)
+        return free(l), raise_last(), NULL;
+    return l;
+}
 
 static int local_stream_here(PyObject *o, mlx_stream *out)
 {
@@ -358,23 +395,20 @@ static int local_stream_here(PyObject *o, mlx_stream *out)
     if (!here)
         return PyErr_NoMemory(), -1;
     PyObject *mine = PyDict_GetItemWithError(here, o);
-    if (!mine) {
-        if (PyErr_Occurred())
-            return -1;
-        mlx_device d = mlx_device_new_type(self->device.type, self->device.index);
-        mlx_stream s = { NULL };
-        if (d.ctx)
-            mlx_stream_make(&s, d);
-        mlx_device_free(d);
-        PyObject *made = stream_object(s);
-        int failed = made ? PyDict_SetItem(here, o, made) : -1;
-        if (!failed)
-            *out = s;
-        Py_XDECREF(made);
-        return failed;
+    if (mine) {
+        *out = ((struct lease *)PyCapsule_GetPointer(mine, lease_name))->it;
+        return 0;
     }
-    *out = ((struct stream_object *)mine)->it;
-    return 0;
+    struct lease *l = PyErr_Occurred() ? NULL : begin_lease(&self->device);
+    if (!l)
+        return -1;
+    *out = l->it;
+    PyObject *made = PyCapsule_New(l, lease_name, end_capsule);
+    if (!made)
+        return end_lease(l), -1;
+    int failed = PyDict_SetItem(here, o, made);
+    Py_DECREF(made);
+    return failed;
 }
 
 static PyObject *local_repr(PyObject *o)

@@ -385,6 +385,30 @@ static void trim(struct memory *m, size_t keep)
     discard_all(m, gone);
 }
 
+/* Gives back pieces that are all that there are of a block. */
+static void give_whole(struct memory *m)
+{
+    int gone = -1;
+    if (!m->pieces)
+        return;
+    m->pieces->begin(m);
+    lock_take(&m->lock);
+    for (struct memory_bin *bin = m->bins; bin < m->bins + MEMORY_BINS; bin++)
+        for (int i = may_go(m, bin) ? -1 : bin->first; i >= 0; i = m->blocks[i].next)
+            m->pieces->weigh(m, &m->blocks[i]);
+    for (struct memory_bin *bin = m->bins; bin < m->bins + MEMORY_BINS; bin++)
+        for (int before = -1, next, i = may_go(m, bin) ? -1 : bin->first; i >= 0; i = next) {
+            next = m->blocks[i].next;
+            if (m->pieces->goes(m, &m->blocks[i]))
+                chain(m, &gone, take_from_bin(m, bin, before));
+            else
+                before = i;
+        }
+    lock_give(&m->lock);
+    m->pieces->end(m);
+    discard_all(m, gone);
+}
+
 static bool found(struct memory *m, int bin, const struct stream *s, bool any, struct memory_block *b)
 {
     lock_take(&m->lock);
@@ -412,6 +436,7 @@ void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capa
         goto taken;
     if (!b.p) {
         trim(m, 0);
+        give_whole(m);
         b.p = m->fresh(m, size, s);
     }
     if (!b.p)
@@ -463,5 +488,8 @@ size_t memory_set_cache_limit(size_t n)
 void memory_clear_cache(void)
 {
     slab_clear();
-    FOR_EACH_MEMORY(m) trim(m, 0);
+    FOR_EACH_MEMORY(m) {
+        trim(m, 0);
+        give_whole(m);
+    }
 }

@@ -24,14 +24,25 @@ struct memory_block {
     int next;
 };
 
+struct memory;
+/* Of blocks that are pieces of others: whether those in the cache are all that there are of one.  Each is weighed, then
+ * asked about, with the memory's lock held. */
+struct memory_pieces {
+    void (*begin)(struct memory *m);
+    void (*weigh)(struct memory *m, const struct memory_block *b);
+    bool (*goes)(struct memory *m, const struct memory_block *b);
+    void (*end)(struct memory *m);
+};
+
 /* The memory of the host, or of one device. */
 struct memory {
     /* From the operating system or the driver, for s; NULL: there is none (no failure is kept). */
     void *(*fresh)(struct memory *m, size_t bytes, struct stream *s);
     /* Gives a block back, once what uses it is done. */
     void (*discard)(struct memory *m, const struct memory_block *b);
-    size_t least; /* smaller blocks are pieces of others: they stay, and do not count as cached */
+    size_t least; /* smaller blocks are pieces of others: they do not count as cached, and go only all together */
     size_t most;  /* bytes to take at most where no limit is set; 0: as many as there are */
+    const struct memory_pieces *pieces; /* NULL: there are none */
 
     /* Kept by memory.c. */
     bool device;
@@ -49,7 +60,7 @@ struct memory {
 };
 
 extern struct memory host_memory;
-/* A device's, whose first four members are set: it lives until the process ends. */
+/* A device's, whose first five members are set: it lives until the process ends. */
 void memory_open(struct memory *m);
 
 /* Memory of at least so many bytes, what `*capacity` says, for work on s; *last: where that is not s, the stream whose

@@ -30,6 +30,8 @@ struct gpu {
     struct lock cutting;
     char *slab; /* what is left of the newest one that small blocks are cut from */
     size_t slab_left;
+    struct gpu_slab *slabs; /* by address */
+    int n_slabs, slabs_cap;
     int number, device;
     void *context;
     char name[128];

@@ -5,7 +5,9 @@
 #define _GNU_SOURCE /* memfd_create */
 #include <dlfcn.h>
 #include <elf.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -96,14 +98,25 @@ int context_retain(void **context, int device)
     return getenv("PRETEND_FORKED") && process != getpid() ? NOT_INITIALIZED : SUCCESS;
 }
 int context_use(void *context) { return context ? (current = context, SUCCESS) : INVALID_VALUE; }
-int memory_info(size_t *available, size_t *total) { return *available = *total = MEMORY, SUCCESS; }
+static atomic_size_t taken; /* as the host counts it, a little more than was asked for */
+int memory_info(size_t *available, size_t *total)
+{
+    size_t n = atomic_load(&taken);
+    return *available = n < MEMORY ? MEMORY - n : 0, *total = MEMORY, SUCCESS;
+}
 int memory_alloc(uint64_t *address, size_t bytes)
 {
-    *address = (uint64_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
-    return *address ? SUCCESS : OUT_OF_MEMORY;
+    void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    atomic_fetch_add(&taken, malloc_usable_size(p));
+    return *address = (uint64_t)p, p ? SUCCESS : OUT_OF_MEMORY;
 }
 static void catch_up_all(void);
-int memory_free(uint64_t address) { return catch_up_all(), free((void *)address), SUCCESS; }
+int memory_free(uint64_t address)
+{
+    catch_up_all();
+    atomic_fetch_sub(&taken, malloc_usable_size((void *)address));
+    return free((void *)address), SUCCESS;
+}
 
 /* ---- pinned memory, and copies that are not yet made */
 
@@ -303,7 +316,7 @@ int module_load(void **module, const void *image)
 static struct {
     void *function;
     const size_t *size;
-} parameters[256];
+} parameters[1024];
 
 int parameter(void *function, size_t index, size_t *offset, size_t *bytes)
 {
@@ -330,7 +343,7 @@ static void note_parameters(void *function, void *module, const char *name)
     snprintf(sizes, sizeof sizes, "sizes_%s", name);
     const size_t *size = dlsym(module, sizes);
     while (parameters[i].function && parameters[i].function != function) i++;
-    if (function && size && i < 255) {
+    if (function && size && i < 1023) {
         parameters[i].size = size;
         parameters[i].function = function;
     }

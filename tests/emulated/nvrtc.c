@@ -66,6 +66,7 @@ static const char emulator[] = "#include <stddef.h>\n#include <stdint.h>\n"
                                "#define EMULATED_KERNEL(name, type) EMULATED_KERNEL_(name, type)\n"
                                "#define EMULATED_KERNEL_(name, type) static void name(const type a); \\\n"
                                "    void launched_##name(void **args) { name(*(const type *)args[0]); } \\\n"
+                               "    const size_t sizes_##name[] = { sizeof(type), 0 }; \\\n"
                                "    static void name(const type a)\n";
 
 int create(void **program, const char *text, const char *name, int n, const char *const *headers,

@@ -219,3 +219,29 @@ def test_a_block_of_a_thread_is_its_own():
             assert mx.default_device() == gpu
         assert mx.default_device() == cpu
     assert devices() == [before] * 3
+
+
+def test_small_blocks_go_when_none_of_their_slab_is_in_use():
+    """80 MB of each of several sizes, one after the other, are not held all at once."""
+
+    def free():
+        mx.clear_cache()
+        return mx.device_info(mx.gpu)["free_memory"]
+
+    def use(kilobytes, megabytes):
+        few = [mx.full((kilobytes * 256,), 1.0) for _ in range(megabytes * 1000 // kilobytes)]
+        mx.eval(few)
+        kept = few[::101]
+        del few
+        mx.clear_cache()
+        more = [mx.full((kilobytes * 256,), 2.0) for _ in range(20)]
+        mx.eval(more)
+        assert all(mx.all(x == 1).item() for x in kept)
+
+    sizes = (4, 20, 100, 250, 600)
+    for kilobytes in sizes:  # whatever the driver takes for kernels
+        use(kilobytes, 1)
+    before = free()
+    for kilobytes in sizes:
+        use(kilobytes, 80)
+    assert before - free() < 100e6

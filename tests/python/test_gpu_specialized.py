@@ -213,6 +213,24 @@ def test_it_can_be_turned_off(tmp_path):
     assert "[MLX_SPECIALIZE] expected 0, 1 or now, got of course; it is ignored" in said
 
 
+def test_it_is_launched_in_graphs(tmp_path):
+    code = """
+w = mx.ones((3, 3))
+for _ in range(4):
+    y = x
+    for _ in range(12):
+        y = gelu(y + 1)
+        w = w @ w * 0.1
+        y = y + mx.sum(y)
+    mx.eval(y, w)
+print(json.dumps([bits(y), counts()]))
+"""
+    want, made = run(code, tmp_path, MLX_SPECIALIZE="0")[0]
+    assert made == [0, 0]
+    have, made = run(code, tmp_path, MLX_SPECIALIZE="now")[0]
+    assert made[0] > 0 and have == want
+
+
 def test_without_the_compiler(tmp_path):
     code = "for _ in range(5):\n    y = bits(gelu(x))\nfinished(0)\nprint(json.dumps(y))"
     want = run("print(json.dumps(bits(gelu(x))))", tmp_path)[0]

@@ -65,6 +65,39 @@ def test_what_was_given_to_streams_is_done_when_they_are_clear():
         np.testing.assert_array_equal(y[k], np.arange(1000) + k)
 
 
+def test_threads_leave_their_streams_to_others():
+    """As many of a thread-local stream as there are threads at once, not one for each that ever was."""
+    device = mx.default_device()
+    one, other = mx.new_thread_local_stream(device), mx.new_thread_local_stream(device)
+    before = int(str(mx.new_stream(device)).rsplit(" ")[-1][:-1])
+    met = threading.Barrier(2)
+    together = []
+
+    def alone():
+        with mx.stream(one):
+            assert mx.sum(mx.ones(10), stream=other).item() == 10
+            assert mx.default_stream(device) != here
+
+    def beside():
+        with mx.stream(one):
+            together.append(mx.default_stream(device))
+            met.wait()
+
+    with mx.stream(one):
+        here = mx.default_stream(device)
+    for _ in range(20):
+        joined(threading.Thread(target=alone))
+    threads = [threading.Thread(target=beside) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert together[0] != together[1]
+    with mx.stream(one):
+        assert mx.default_stream(device) == here and here not in together
+    assert int(str(mx.new_stream(device)).rsplit(" ")[-1][:-1]) - before <= 4
+
+
 def test_default_streams_stay_when_all_are_cleared():
     """Those of this thread, by a choice or for a block, whoever clears."""
     device, first, other = mx.default_device(), mx.default_stream(mx.default_device()), mx.new_stream(mx.cpu)
