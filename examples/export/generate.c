@@ -3,7 +3,7 @@
  *     generate FOLDER
  *
  * Reads generate.mlxfn and generate.safetensors there, continues the prompt and compares with what Python
- * got.  Exit status 0 when tokens and scores are the same, 1 when not, 2 when something went wrong. */
+ * got.  Exit status 0 when tokens are the same and scores nearly, 1 when not, 2 when something went wrong. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     }
     mlx_array equal = mlx_array_new();
     bool same;
-    must(mlx_array_equal(&equal, scores, want, false, cpu));
+    must(mlx_allclose(&equal, scores, want, 1e-4, 1e-5, false, cpu)); /* they may be of another device */
     must(mlx_array_eval(equal));
     must(mlx_array_item_bool(&same, equal));
     printf("\n%s\n", wrong ? "other tokens than Python's" : same ? "as in Python" : "other scores than Python's");

@@ -894,7 +894,10 @@ static int read_cuda_interface(PyObject *facts, struct cuda_owner *c, dl_tensor 
         }
         d->strides[i] /= item;
     }
-    *theirs = stream && stream != Py_None ? PyLong_AsVoidPtr(stream) : NULL;
+    bool follows = stream && stream != Py_None;
+    *theirs = follows ? PyLong_AsVoidPtr(stream) : NULL;
+    if (follows && !*theirs && !PyErr_Occurred())
+        PyErr_SetString(exc_value, "[array] expected a stream of None, 1, 2 or a handle, got 0, which could be 1 or 2");
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -915,8 +918,8 @@ int array_from_cuda(mlx_array *out, PyObject *o)
         c->owner.released.end = end_cuda_owner;
         c->it = Py_NewRef(o);
         failed = read_cuda_interface(facts, c, &d, &theirs) || gpu_stream(&on, d.device.id);
-        if (!failed)
-            mlx_stream_follow(on, theirs);
+        if (!failed && mlx_stream_follow(on, theirs))
+            failed = raise_last();
         if (failed || from_tensor(&shared, &d, &c->owner, on)) {
             end_cuda_owner(&c->owner.released);
             failed = -1;

@@ -301,6 +301,8 @@ class TestIn:
         for strides in ((), (16,)):
             with pytest.raises(ValueError, match=f"a stride for each of 2 dimensions, got {len(strides)}"):
                 mx.array(Other(a, strides=strides))
+        with pytest.raises(ValueError, match="expected a stream of None, 1, 2 or a handle, got 0"):
+            mx.array(Other(a, stream=0))
         o = Other(a)
 
         class Clears:
