@@ -28,11 +28,14 @@ case("float32 to bfloat16, 2^24", {"x": (MANY,)}, ours="x.astype(bfloat16)", tor
 case("add of bfloat16, 2^24", {"x": (MANY,)}, "h + h", numpy=None, moved=4 * MANY,
      before={"ours": "h = x.astype(bfloat16); mx.eval(h)", "PyTorch": "h = x.to(bfloat16)"}, jax=None)  # fmt: skip
 case("add of 4 floats", {"x": (4,)}, "x + x")
-case("1,000 operations on 64 floats", {"x": (64,)}, ours="chain(x)", torch="chain(x)", jax="chain(x)", numpy="chain(x)",
-     before={"all": """
+CHAIN = """
 def chain(x):
     y = x
     for _ in range(500):
         y = y * x + x
     return y
-"""}, tolerance=None)  # fmt: skip
+"""
+case("1,000 operations on 64 floats", {"x": (64,)}, ours="chain(x)", torch="chain(x)", jax=None, numpy="chain(x)",
+     before={"all": CHAIN}, tolerance=None)  # fmt: skip
+case("1,000 operations on 64 floats, compiled", {"x": (64,)}, ours="run(x)", torch=None, jax="chain(x)", numpy=None,
+     before={"ours": CHAIN + "run = mx.compile(chain)", "JAX": CHAIN}, tolerance=None)  # fmt: skip
