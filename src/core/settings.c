@@ -1,7 +1,6 @@
 /* settings.c: see settings.h. */
 #include "core/settings.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +54,22 @@ int setting_word(const char *name, const char *const words[], int otherwise)
     return value ? find(name, words, strlen(value), value, otherwise) : otherwise;
 }
 
-bool setting_switch(const char *name, bool otherwise)
+static const char *const switch_words[] = { "0", "1", NULL };
+
+bool setting_switch(const char *name, bool otherwise) { return setting_word(name, switch_words, otherwise); }
+
+int setting_word_kept(atomic_int *kept, const char *name, const char *const words[], int otherwise)
 {
-    static const char *const words[] = { "0", "1", NULL };
-    return setting_word(name, words, otherwise);
+    enum { FROM = 2 }; /* answers, which begin at -1, are kept as numbers above 0 */
+    int known = atomic_load_explicit(kept, memory_order_relaxed);
+    if (!known)
+        atomic_store(kept, known = setting_word(name, words, otherwise) + FROM);
+    return known - FROM;
+}
+
+bool setting_switch_kept(atomic_int *kept, const char *name, bool otherwise)
+{
+    return setting_word_kept(kept, name, switch_words, otherwise);
 }
 
 int64_t setting_number(const char *name, int64_t least, int64_t most, int64_t otherwise)

@@ -5,6 +5,7 @@
 #ifndef MX_CORE_SETTINGS_H
 #define MX_CORE_SETTINGS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,6 +13,9 @@
 int setting_word(const char *name, const char *const words[], int otherwise);
 /* 0 or 1. */
 bool setting_switch(const char *name, bool otherwise);
+/* The same for who asks often: the environment is asked once, and the answer kept in *kept, which is 0 before. */
+int setting_word_kept(atomic_int *kept, const char *name, const char *const words[], int otherwise);
+bool setting_switch_kept(atomic_int *kept, const char *name, bool otherwise);
 /* A number; what is above `most` is `most`. */
 int64_t setting_number(const char *name, int64_t least, int64_t most, int64_t otherwise);
 /* Is it set, to anything but 0? */

@@ -27,14 +27,9 @@ const struct device_class *devices_of(enum device_type t) { return classes[t]; }
 /* MLX_GPU=cpu: programs that ask for the GPU get the CPU, and there is no other. */
 static bool cpu_stands_in(void)
 {
-    static _Atomic int known; /* 1 no, 2 yes */
-    int is = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!is) {
-        static const char *const words[] = { "cpu", NULL };
-        is = setting_word("MLX_GPU", words, -1) == 0 ? 2 : 1;
-        atomic_store(&known, is);
-    }
-    return is == 2;
+    static const char *const words[] = { "cpu", NULL };
+    static atomic_int kept;
+    return setting_word_kept(&kept, "MLX_GPU", words, -1) == 0;
 }
 
 static struct device meant(struct device d)

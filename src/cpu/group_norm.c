@@ -56,44 +56,87 @@ static int64_t group_of(const struct group_job *j, int64_t channel)
     return j->a->neighbours ? channel / (j->channels / j->groups) : channel % j->groups;
 }
 
-/* The places of piece k, from `first` to *last. */
-static int64_t places_of(const struct group_job *j, int64_t k, int64_t *last)
+/* Piece k tile by tile: places from `place` on, of channels c to c + m, in the type computed in. */
+struct walk {
+    const struct group_job *j;
+    const char *other;         /* laid out as j->x; NULL: nothing is read beside it */
+    int64_t item, first, last; /* the item's first element, and the places of the piece */
+    int64_t most;              /* places at once */
+    int64_t c, m, place, rows, apart;
+    const void *x, *v; /* rows of m numbers, `apart` numbers from each other; v: of `other` */
+    void *y;           /* where to put what becomes of x: at its place in j->y, or on x, for store_tile */
+    char *to;          /* the place in j->y */
+    float tile[TILE], beside[TILE];
+};
+
+static void begin_walk(struct walk *w, const struct group_job *j, const char *other, int64_t k, int64_t most)
 {
-    int64_t first = k % j->pieces * j->each;
-    *last = first + j->each < j->places ? first + j->each : j->places;
-    return first;
+    w->j = j;
+    w->other = other;
+    w->item = k / j->pieces * j->places * j->channels;
+    w->first = k % j->pieces * j->each;
+    w->last = w->first + j->each < j->places ? w->first + j->each : j->places;
+    w->most = most;
+    w->c = w->m = 0;
+}
+
+static bool next_channels(struct walk *w)
+{
+    int64_t left = w->j->channels - (w->c += w->m);
+    w->m = left < COLS ? left : COLS;
+    w->place = w->first;
+    w->rows = 0;
+    return left > 0;
 }
 
 /* So many places of some channels as float32, rows of m without gaps. */
-static void widen(const struct group_job *j, float *tile, const char *x, int64_t rows, int64_t m)
+static const float *widen(const struct walk *w, float *tile, const char *x)
 {
-    for (int64_t r = 0; r < rows; r++)
-        cpu->cast[j->t][DT_float32](tile + r * m, x + r * j->channels * (int64_t)j->size, (size_t)m);
+    for (int64_t r = 0; r < w->rows; r++)
+        cpu->cast[w->j->t][DT_float32](tile + r * w->m, x + r * w->j->channels * (int64_t)w->j->size, (size_t)w->m);
+    return tile;
+}
+
+static bool next_places(struct walk *w)
+{
+    const struct group_job *j = w->j;
+    bool same = j->work == j->t;
+    int64_t left = w->last - (w->place += w->rows), most = same || TILE / w->m > w->most ? w->most : TILE / w->m;
+    int64_t at = (w->item + w->place * j->channels + w->c) * (int64_t)j->size;
+    w->rows = left < most ? left : most;
+    if (left <= 0)
+        return false;
+    w->apart = same ? j->channels : w->m;
+    w->x = same ? (const void *)(j->x + at) : widen(w, w->tile, j->x + at);
+    if (w->other)
+        w->v = same ? (const void *)(w->other + at) : widen(w, w->beside, w->other + at);
+    w->to = j->y ? j->y + at : NULL;
+    w->y = same ? (void *)w->to : w->tile;
+    return true;
+}
+
+/* What is in y becomes what is stored. */
+static void store_tile(const struct walk *w)
+{
+    const struct group_job *j = w->j;
+    for (int64_t r = 0; r < w->rows && j->work != j->t; r++)
+        cpu->cast[DT_float32][j->t](w->to + r * j->channels * (int64_t)j->size, w->tile + r * w->m, (size_t)w->m);
 }
 
 static void moments_of_piece(const struct group_job *j, int64_t k)
 {
     struct moments *group = j->part + k * j->groups;
-    const char *item = j->x + k / j->pieces * j->places * j->channels * (int64_t)j->size;
-    int64_t last, first = places_of(j, k, &last);
-    bool same = j->work == j->t;
-    float tile[TILE];
+    struct walk w;
     double mean[COLS], squares[COLS];
     for (int64_t g = 0; g < j->groups; g++) group[g] = (struct moments){ 0, 0, 0 };
-    for (int64_t c = 0, m; c < j->channels; c += m) {
-        m = j->channels - c < COLS ? j->channels - c : COLS;
-        for (int64_t i = 0; i < m; i++) mean[i] = squares[i] = 0;
-        int64_t most = same || TILE / m > ROWS ? ROWS : TILE / m;
-        for (int64_t p = first, rows; p < last; p += rows) {
-            const char *x = item + (p * j->channels + c) * (int64_t)j->size;
-            rows = last - p < most ? last - p : most;
-            if (!same)
-                widen(j, tile, x, rows, m);
-            cpu->norm->moments[j->work](mean, squares, same ? (const void *)x : tile, same ? j->channels : m,
-                                        (size_t)rows, (size_t)m, p - first);
-        }
-        for (int64_t i = 0; i < m; i++)
-            put_together(&group[group_of(j, c + i)], &(struct moments){ (double)(last - first), mean[i], squares[i] });
+    begin_walk(&w, j, NULL, k, ROWS);
+    while (next_channels(&w)) {
+        for (int64_t i = 0; i < w.m; i++) mean[i] = squares[i] = 0;
+        while (next_places(&w))
+            cpu->norm->moments[j->work](mean, squares, w.x, w.apart, (size_t)w.rows, (size_t)w.m, w.place - w.first);
+        for (int64_t i = 0; i < w.m; i++)
+            put_together(&group[group_of(j, w.c + i)],
+                         &(struct moments){ (double)(w.last - w.first), mean[i], squares[i] });
     }
 }
 
@@ -118,30 +161,20 @@ static double number(enum dtype t, const void *x, int64_t i)
 static void scale_piece(const struct group_job *j, int64_t k)
 {
     const struct moments *group = j->part + k / j->pieces * j->pieces * j->groups;
-    int64_t start = k / j->pieces * j->places * j->channels, last, first = places_of(j, k, &last);
-    bool same = j->work == j->t;
-    float tile[TILE];
+    struct walk w;
     double of[3][COLS], by[3][COLS]; /* mean, scale and shift; in the type computed in */
-    for (int64_t c = 0, m; c < j->channels; c += m) {
-        m = j->channels - c < COLS ? j->channels - c : COLS;
-        for (int64_t i = 0; i < m; i++) {
-            const struct moments *g = &group[group_of(j, c + i)];
+    begin_walk(&w, j, NULL, k, j->places);
+    while (next_channels(&w)) {
+        for (int64_t i = 0; i < w.m; i++) {
+            const struct moments *g = &group[group_of(j, w.c + i)];
             of[0][i] = g->mean;
-            of[1][i] = 1 / sqrt(g->squares / g->n + j->a->eps) * (j->w ? number(j->work, j->w, c + i) : 1);
-            of[2][i] = j->b ? number(j->work, j->b, c + i) : 0;
+            of[1][i] = 1 / sqrt(g->squares / g->n + j->a->eps) * (j->w ? number(j->work, j->w, w.c + i) : 1);
+            of[2][i] = j->b ? number(j->work, j->b, w.c + i) : 0;
         }
-        for (int i = 0; i < 3; i++) cpu->cast[DT_float64][j->work](by[i], of[i], (size_t)m);
-        int64_t most = same ? last - first : TILE / m;
-        for (int64_t p = first, rows; p < last; p += rows) {
-            int64_t at = (start + p * j->channels + c) * (int64_t)j->size;
-            rows = last - p < most ? last - p : most;
-            if (!same)
-                widen(j, tile, j->x + at, rows, m);
-            cpu->norm->channel_scale[j->work](same ? (void *)(j->y + at) : tile,
-                                              same ? (const void *)(j->x + at) : tile, same ? j->channels : m,
-                                              (size_t)rows, (size_t)m, by[0], by[1], by[2]);
-            for (int64_t r = 0; r < rows && !same; r++)
-                cpu->cast[DT_float32][j->t](j->y + at + r * j->channels * (int64_t)j->size, tile + r * m, (size_t)m);
+        for (int i = 0; i < 3; i++) cpu->cast[DT_float64][j->work](by[i], of[i], (size_t)w.m);
+        while (next_places(&w)) {
+            cpu->norm->channel_scale[j->work](w.y, w.x, w.apart, (size_t)w.rows, (size_t)w.m, by[0], by[1], by[2]);
+            store_tile(&w);
         }
     }
 }
@@ -283,24 +316,13 @@ static void begin_slopes(const struct slopes_job *s, int64_t item, int64_t slot)
 static void slopes_of_piece(const struct slopes_job *s, int64_t k, int64_t slot, double *sum)
 {
     const struct group_job *j = &s->of;
-    int64_t start = k / j->pieces * j->places * j->channels, last, first = places_of(j, k, &last);
-    bool same = j->work == j->t;
-    float tile[TILE], other[TILE];
-    for (int64_t c = 0, m; c < j->channels; c += m) {
-        m = j->channels - c < COLS ? j->channels - c : COLS;
-        const char *mean = column_at(s, slot, 0) + (size_t)c * dtype_size(j->work);
-        int64_t most = same || TILE / m > ROWS ? ROWS : TILE / m;
-        for (int64_t p = first, rows; p < last; p += rows) {
-            int64_t at = (start + p * j->channels + c) * (int64_t)j->size;
-            rows = last - p < most ? last - p : most;
-            if (!same) {
-                widen(j, tile, j->x + at, rows, m);
-                widen(j, other, s->v + at, rows, m);
-            }
-            cpu->norm->channel_slopes[j->work](sum + c, sum + j->channels + c, same ? (const void *)(s->v + at) : other,
-                                               same ? (const void *)(j->x + at) : tile, same ? j->channels : m,
-                                               (size_t)rows, (size_t)m, mean);
-        }
+    struct walk w;
+    begin_walk(&w, j, s->v, k, ROWS);
+    while (next_channels(&w)) {
+        const char *mean = column_at(s, slot, 0) + (size_t)w.c * dtype_size(j->work);
+        while (next_places(&w))
+            cpu->norm->channel_slopes[j->work](sum + w.c, sum + j->channels + w.c, w.v, w.x, w.apart, (size_t)w.rows,
+                                               (size_t)w.m, mean);
     }
 }
 
@@ -334,27 +356,15 @@ static void finish_slopes(const struct slopes_job *s, int64_t item, int64_t slot
 static void project_piece(const struct slopes_job *s, int64_t k, int64_t slot)
 {
     const struct group_job *j = &s->of;
-    int64_t start = k / j->pieces * j->places * j->channels, last, first = places_of(j, k, &last);
-    bool same = j->work == j->t;
-    float tile[TILE], other[TILE];
-    for (int64_t c = 0, m; c < j->channels; c += m) {
-        m = j->channels - c < COLS ? j->channels - c : COLS;
+    struct walk w;
+    begin_walk(&w, j, s->v, k, j->places);
+    while (next_channels(&w)) {
         const char *of[OF_COLUMN];
-        for (int i = 0; i < OF_COLUMN; i++) of[i] = column_at(s, slot, i) + (size_t)c * dtype_size(j->work);
+        for (int i = 0; i < OF_COLUMN; i++) of[i] = column_at(s, slot, i) + (size_t)w.c * dtype_size(j->work);
         struct norm_columns by = { of[0], of[1], of[2], of[3], of[4] };
-        int64_t most = same ? last - first : TILE / m;
-        for (int64_t p = first, rows; p < last; p += rows) {
-            int64_t at = (start + p * j->channels + c) * (int64_t)j->size;
-            rows = last - p < most ? last - p : most;
-            if (!same) {
-                widen(j, tile, j->x + at, rows, m);
-                widen(j, other, s->v + at, rows, m);
-            }
-            cpu->norm->channel_project[j->work](
-                same ? (void *)(j->y + at) : tile, same ? (const void *)(s->v + at) : other,
-                same ? (const void *)(j->x + at) : tile, same ? j->channels : m, (size_t)rows, (size_t)m, &by);
-            for (int64_t r = 0; r < rows && !same; r++)
-                cpu->cast[DT_float32][j->t](j->y + at + r * j->channels * (int64_t)j->size, tile + r * m, (size_t)m);
+        while (next_places(&w)) {
+            cpu->norm->channel_project[j->work](w.y, w.v, w.x, w.apart, (size_t)w.rows, (size_t)w.m, &by);
+            store_tile(&w);
         }
     }
 }

@@ -166,6 +166,19 @@ static void keep_gates(const struct part *p, int first, int count)
 
 /* ---- steps */
 
+/* Group `to` plus group `by`, of which nothing is left, times state k before the step at hand. */
+static void fold_before(const struct part *p, int to, int by, int k)
+{
+    double room[UNITS];
+    for (int64_t r = 0; r < p->rows; r++) {
+        const void *before = state_before(p, k, r, room);
+        if (before) {
+            binary(p->j, BINARY_multiply, row_of(p, by, r), before, p->units);
+            binary(p->j, BINARY_add, row_of(p, to, r), row_of(p, by, r), p->units);
+        }
+    }
+}
+
 static void finish_tanh(const struct part *p)
 {
     add_gate(p, 0, 0, 1);
@@ -194,13 +207,7 @@ static void finish_gru(const struct part *p)
     unary(j, UNARY_tanh, c, n);
     cpu->binary[BINARY_subtract][j->ct](r, j->ct == DT_float64 ? (void *)&one_wide : &one, 0, z, 1, (size_t)n);
     binary(j, BINARY_multiply, c, r, n);
-    for (int64_t i = 0; i < p->rows; i++) {
-        const void *before = state_before(p, 0, i, room);
-        if (before) {
-            binary(j, BINARY_multiply, row_of(p, 1, i), before, p->units);
-            binary(j, BINARY_add, row_of(p, 2, i), row_of(p, 1, i), p->units);
-        }
-    }
+    fold_before(p, 2, 1, 0);
     store_state(p, 2, 0);
     hand_on(p, 2, 0);
 }
@@ -210,20 +217,13 @@ static void finish_lstm(const struct part *p)
     const struct series *j = p->j;
     int64_t n = p->rows * p->units;
     char *i = group(p, 0), *g = group(p, 2), *o = group(p, 3);
-    double room[UNITS];
     for (int k = 0; k < GATES; k++) add_gate(p, k, k, GATES);
     keep_gates(p, 0, GATES);
     unary(j, UNARY_sigmoid, i, 2 * n);
     unary(j, UNARY_tanh, g, n);
     unary(j, UNARY_sigmoid, o, n);
     binary(j, BINARY_multiply, i, g, n);
-    for (int64_t r = 0; r < p->rows; r++) {
-        const void *before = state_before(p, 1, r, room);
-        if (before) {
-            binary(j, BINARY_multiply, row_of(p, 1, r), before, p->units);
-            binary(j, BINARY_add, row_of(p, 0, r), row_of(p, 1, r), p->units);
-        }
-    }
+    fold_before(p, 0, 1, 1);
     store_state(p, 0, 1);
     unary(j, UNARY_tanh, i, n);
     binary(j, BINARY_multiply, o, i, n);

@@ -468,18 +468,14 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
 
 bool gpu_tf32(void)
 {
-    static atomic_int answer = -1;
-    if (atomic_load_explicit(&answer, memory_order_relaxed) < 0)
-        atomic_store(&answer, setting_switch("MLX_ENABLE_TF32", false));
-    return atomic_load_explicit(&answer, memory_order_relaxed);
+    static atomic_int kept;
+    return setting_switch_kept(&kept, "MLX_ENABLE_TF32", false);
 }
 
 bool gpu_deterministic(void)
 {
-    static atomic_int answer = -1;
-    if (atomic_load_explicit(&answer, memory_order_relaxed) < 0)
-        atomic_store(&answer, setting_switch("MLX_DETERMINISTIC", false));
-    return atomic_load_explicit(&answer, memory_order_relaxed);
+    static atomic_int kept;
+    return setting_switch_kept(&kept, "MLX_DETERMINISTIC", false);
 }
 
 /* ---- facts */

@@ -140,8 +140,8 @@ struct gpu_known {
     _Atomic signed char on[MAX_GPUS]; /* 1: yes, -1: no, 0: it was not asked yet */
 };
 /* Is there such a kernel among those of a type?  What needs instructions that came later is not in text for earlier
- * devices, which is what a later one may have to run.  Asked once on
- * each device. */
+ * devices, which is what a later one may have to run.
+ * Asked once on each device. */
 bool gpu_has(struct gpu *g, struct gpu_known *slot, const char *module, const char *kernel, enum dtype t);
 /* May products of float32 leave out bits (MLX_ENABLE_TF32=1)? */
 bool gpu_tf32(void);

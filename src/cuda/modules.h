@@ -1,4 +1,4 @@
-/* modules.h: the kernels as the build compiled them (cmake/MLXCuda.cmake writes the list). */
+/* modules.h: the kernels as the build compiled them (tools/cuda_kernels.py writes the list). */
 #ifndef MX_CUDA_MODULES_H
 #define MX_CUDA_MODULES_H
 

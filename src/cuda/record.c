@@ -32,15 +32,10 @@ struct kernel_node {
 
 static bool may_record(void)
 {
-    static atomic_int answer = -1;
-    int is = atomic_load_explicit(&answer, memory_order_relaxed);
-    if (is < 0) {
-        is = setting_switch("MLX_CUDA_GRAPHS", true) && cu.capture_begin && cu.capture_end && cu.graph_instantiate &&
-             cu.graph_update && cu.graph_launch && cu.graph_destroy && cu.graph_exec_destroy && cu.graph_nodes &&
-             cu.kernel_node_params;
-        atomic_store(&answer, is);
-    }
-    return is;
+    static atomic_int kept;
+    return setting_switch_kept(&kept, "MLX_CUDA_GRAPHS", true) && cu.capture_begin && cu.capture_end &&
+           cu.graph_instantiate && cu.graph_update && cu.graph_launch && cu.graph_destroy && cu.graph_exec_destroy &&
+           cu.graph_nodes && cu.kernel_node_params;
 }
 
 static int queue_one(struct gpu_stream *q, void *node)

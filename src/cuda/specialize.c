@@ -44,11 +44,8 @@ static atomic_bool off, ended;
 static enum specialize { SPECIALIZE_OFF, SPECIALIZE_LATER, SPECIALIZE_NOW } asked(void)
 {
     static const char *const words[] = { "0", "1", "now", NULL };
-    static atomic_int known; /* and one more */
-    int is = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!is)
-        atomic_store(&known, is = setting_word("MLX_SPECIALIZE", words, SPECIALIZE_LATER) + 1);
-    return (enum specialize)(is - 1);
+    static atomic_int kept;
+    return (enum specialize)setting_word_kept(&kept, "MLX_SPECIALIZE", words, SPECIALIZE_LATER);
 }
 
 /* ---- programs */

@@ -470,14 +470,9 @@ static bool make_views(struct node *n, mx *y)
 
 static bool fallback_is_error(void)
 {
-    static atomic_int asked = -1;
-    int is = atomic_load_explicit(&asked, memory_order_relaxed);
-    if (is < 0) {
-        static const char *const words[] = { "error", NULL };
-        is = !setting_word("MLX_FALLBACK", words, -1);
-        atomic_store(&asked, is);
-    }
-    return is;
+    static const char *const words[] = { "error", NULL };
+    static atomic_int kept;
+    return setting_word_kept(&kept, "MLX_FALLBACK", words, -1) == 0;
 }
 
 /* The stream of the CPU that runs n instead; the first time for each operation the log says so. */

@@ -143,6 +143,8 @@ FN void *emulated_placed(const void *p, int bytes)
 }
 #endif
 
+#define LOG2_E 1.442695041f /* log2 e */
+
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)
 

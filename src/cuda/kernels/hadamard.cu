@@ -1,4 +1,4 @@
-/* hadamard.cu: Hadamard transforms of rows: cu_hadamard_f32.  The build compiles it as it does rows.cu.
+/* hadamard.cu: Hadamard transforms of rows: cu_hadamard_f32.  The build compiles it for each type.
  *
  * A block has a row in shared memory: its m runs are combined, then each is transformed.  Longer rows are transformed
  * piece by piece, then across the pieces, then across the runs, with what is not ready in memory. */

@@ -43,7 +43,6 @@ FN float unit_rsqrt(float x) { return 1 / m_sqrt_f32(x); }
 FN float unit_quotient(float a, float b) { return a / b; }
 #endif
 
-#define LOG2_E 1.442695041f
 #define LN_2 0.693147182f
 
 /* ---- exponentials */
@@ -175,7 +174,6 @@ FN float sqrt_half(float x) { return unit_sqrt(x); }
 FN float rsqrt_half(float x) { return unit_rsqrt(x); }
 FN float divide_half(float a, float b) { return unit_quotient(a, b); }
 
-#undef LOG2_E
 #undef LN_2
 
 /* ---- which formula a row has: HALF_FORMULA(exp) is exp_half, and HALF_FORMULA(sin) sin_f32; HALF_FN(name, apart)

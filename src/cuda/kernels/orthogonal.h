@@ -6,9 +6,9 @@
 #include <stdint.h>
 #endif
 
-/* ORTHOGONAL_SIZE: rows and columns of matrices at most; a block has ORTHOGONAL_BYTES of shared memory for its
- * matrices, of which it has ORTHOGONAL_MATRICES at most, and ORTHOGONAL_LINES rows or columns of all of them. */
-enum { ORTHOGONAL_SIZE = 64, ORTHOGONAL_BYTES = 56 << 10, ORTHOGONAL_MATRICES = 64, ORTHOGONAL_LINES = 256 };
+/* A block has ORTHOGONAL_BYTES of shared memory for its matrices, and ORTHOGONAL_LINES rows or columns of all of them
+ * at most. */
+enum { ORTHOGONAL_BYTES = 56 << 10, ORTHOGONAL_LINES = 256 };
 enum { ORTHOGONAL_THREADS = 256, ORTHOGONAL_LEAST = 64, ORTHOGONAL_SWEEPS = 40 };
 
 /* enum svd_mode of ops/ops.h, and the pseudo-inverse. */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #endif
 
-/* A block makes a tile of that many rows and columns; of k it takes PRODUCT_DEPTH at once, or PRODUCT_STEP. */
-enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_DEPTH = 16, PRODUCT_STEP = 32, PRODUCT_DIMS = 8 };
+/* A block makes a tile of that many rows and columns; pieces of k are multiples of PRODUCT_STEP. */
+enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_STEP = 32, PRODUCT_DIMS = 8 };
 /* Threads of a block; of tiles of half types, whose warps multiply matrices where they can. */
 enum { PRODUCT_THREADS = 256, PRODUCT_THREADS_HALF = 128, PRODUCT_THREADS_TALL = 256 };
 /* Large products of half types: two tiles of PRODUCT_LARGE, one below the other, share what they need of b; so many

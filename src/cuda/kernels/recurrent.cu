@@ -103,7 +103,7 @@ FN struct spot spot_of(const struct recurrent_call *a, int64_t b, int unit, int 
     else if (p.there && a->kind == RECURRENT_STEP_LSTM)
         p.before = state(a->cell, a->cell_apart, &p);
     else if (p.there && a->kind == RECURRENT_STEP_GRU)
-        p.before = state(a->hidden, a->hidden_apart, &p);
+        p.before = state(a->before, a->apart, &p);
     return p;
 }
 

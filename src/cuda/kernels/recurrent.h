@@ -25,13 +25,13 @@ enum recurrent_step { RECURRENT_STEP_TANH, RECURRENT_STEP_GRU, RECURRENT_STEP_LS
 /* One step of so many sequences: rows of weights times what was before, and functions of the sums.  Everything is
  * without gaps: (sequences, steps, width) or a multiple of the width. */
 struct recurrent_call {
-    const void *w;             /* rows for each group of outputs, `inputs` long */
-    const void *before;        /* what they are multiplied with, sequences `apart`; NULL: nothing, it is 0 */
-    const void *x, *bias;      /* of the gates; back: slopes */
-    const void *hidden, *cell; /* states before the step, sequences hidden_apart and cell_apart apart; NULL: 0 */
+    const void *w;        /* rows for each group of outputs, `inputs` long */
+    const void *before;   /* what they are multiplied with, sequences `apart`; NULL: nothing, it is 0 */
+    const void *x, *bias; /* of the gates; back: slopes */
+    const void *cell;     /* before the step, sequences cell_apart; NULL: 0 */
     const void *ct, *ct_cell, *seen, *keep;
     void *y[2], *pre; /* pre: what the gates take, of the type computed in; NULL: it is not asked for */
-    int64_t apart, hidden_apart, cell_apart;
+    int64_t apart, cell_apart;
     int64_t sequences, steps, t;
     int32_t kind;                         /* enum recurrent_step */
     int32_t width, inputs, groups, gates; /* units, columns of weights, rows of them and gates that a unit has */

@@ -1,5 +1,5 @@
 /* rope.cu: points rotated by angles that grow with their position: cu_rope_f32.  The build compiles it as it does
- * elementwise.cu.  Sines are made in double, as on the CPU, and serve all rows that a thread has. */
+ * rows.cu.  Sines are made in double, as on the CPU, and serve all rows that a thread has. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/computed.h"

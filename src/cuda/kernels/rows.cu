@@ -1,5 +1,5 @@
-/* rows.cu: the last axis, row by row: cu_softmax_f32, cu_norm_bf16.  The build compiles it as it does
- * elementwise.cu.
+/* rows.cu: the last axis, row by row: cu_softmax_f32, cu_norm_bf16.  The build compiles it for
+ * each line of modules.def, with SUFFIX and S (the type as stored) defined, and HALF for the two half types.
  *
  * A row is read once, and kept in registers, unless it is too long: then softmax and logsumexp cut it into pieces,
  * and norms read it again for each pass, as their derivatives do.  Threads add LANES elements in the type that is

@@ -1,5 +1,5 @@
 /* scatter.cu: updates of one type folded into where they go: cu_scatter_f32.  The build compiles it as it does
- * elementwise.cu.  Each place gets its updates one after the other in their order, as on the CPU: half types are
+ * rows.cu.  Each place gets its updates one after the other in their order, as on the CPU: half types are
  * rounded after each.  Elements of 4 bytes at most, IN_WORD, may come as words. */
 #include "cuda/kernels/gpu.h"
 

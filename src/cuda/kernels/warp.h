@@ -234,7 +234,6 @@ FN void close_group(void) {}
 #endif
 
 #if HAS_WARP_PRODUCTS
-#define LOG2_E 1.44269504088896340736f
 /* Of a number and NaN the number. */
 FN float larger(float x, float y) { return __builtin_fmaxf(x, y); }
 /* e^x, some 2^-21 of it away and more for large x. */
