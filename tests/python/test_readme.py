@@ -31,7 +31,7 @@ def test_python(tmp_path):
 def test_environment():
     asked = set()
     for file in [*(ROOT / "src").rglob("*.c"), *(ROOT / "python" / "src").glob("*.c")]:
-        asked |= set(re.findall(r'(?:getenv|value_of|setting_\w+)\("(MLX_\w+)"', file.read_text()))
+        asked |= set(re.findall(r'(?:getenv|value_of|setting_\w+)\((?:&\w+, )?"(MLX_\w+)"', file.read_text()))
     told = set(re.findall(r"^\| `(MLX_\w+)=", README, re.M))
     assert told <= asked
     assert asked - told == {"MLX_FALLBACK", "MLX_WORLD_SIZE", "MLX_RANK", "MLX_HOSTFILE"}, "of GPUs and mlx.launch"
