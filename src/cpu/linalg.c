@@ -235,10 +235,9 @@ static int run_one_by_one(struct linalg_job *j, const char *name)
 }
 
 /* Small square ones lie side by side in registers, and need no OpenBLAS. */
-static bool are_small(const struct linalg_job *j, bool system)
+static bool are_small(const struct linalg_job *j)
 {
-    return j->small && j->m == j->n && j->n > 0 && j->n <= FACTOR_MOST &&
-           (!system || (j->k > 0 && j->k <= FACTOR_MOST));
+    return j->small && j->m == j->n && j->n > 0 && j->n <= FACTOR_MOST && (!j->b || (j->k > 0 && j->k <= FACTOR_MOST));
 }
 
 static int run_all(struct linalg_job *j, mx x, const char *name, enum factor_fault fault)
@@ -246,7 +245,7 @@ static int run_all(struct linalg_job *j, mx x, const char *name, enum factor_fau
     atomic_init(&j->failed, INT64_MAX);
     atomic_init(&j->no_memory, false);
     j->lanes = cpu->factor->bytes / (int)dtype_size(x->dtype);
-    if (are_small(j, j->b))
+    if (are_small(j))
         pool_for(ceil_div(j->count, j->lanes), 1 + 65536 / work_of(j), some_small, j);
     else if (run_one_by_one(j, name))
         return 1;
