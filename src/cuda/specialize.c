@@ -113,8 +113,10 @@ static bool is_due(uint64_t hash)
 
 static void end_compiling(void)
 {
-    if (!atomic_exchange(&ended, true))
-        lock_take(&compiling); /* for good */
+    if (atomic_exchange(&ended, true)) /* no compile begins any more */
+        return;
+    lock_take(&compiling);
+    lock_give(&compiling); /* the first thread may leave by pthread_exit, and others fork */
 }
 
 /* exit() runs the destructors of its thread's variables before everything else, and that thread is mostly the first,
