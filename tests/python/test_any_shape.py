@@ -49,7 +49,7 @@ def masked_attention(q, mask):
 
 
 # A file does not say that they ran on the CPU, and a GPU has kernels of its own for them, or for their parts.
-MATRICES = {"inv", "qr", "singular values", "eigvalsh"}
+MATRICES = {"inv", "cholesky", "qr", "singular values", "eigvalsh"}
 
 
 def flat(y):
