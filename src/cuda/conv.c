@@ -106,7 +106,7 @@ static bool take_phases(struct conv_call *c, const struct conv_plan *p, int64_t 
 
 /* ---- what blocks do */
 
-enum kernel { SMALL, LARGE, DIRECT, WEIGHT_SMALL, WEIGHT_LARGE, WEIGHT_DIRECT, MERGE, KERNELS };
+enum kernel { SMALL, LARGE, SPLIT, DIRECT, WEIGHT_SMALL, WEIGHT_LARGE, WEIGHT_SPLIT, WEIGHT_DIRECT, MERGE, KERNELS };
 
 /* Those of half types only where warps multiply matrices. */
 static bool has_large_tiles(struct gpu *g, enum dtype t)
@@ -132,7 +132,7 @@ static enum kernel cut_tiles(struct conv_call *c, struct gpu *g, enum dtype t, i
     int64_t pieces = blocks <= MANY ? least(most, ceil_div(2 * MANY, blocks)) : 1;
     c->piece = (int32_t)(ceil_div(ceil_div(depth, pieces), PRODUCT_STEP) * PRODUCT_STEP);
     c->pieces = (int32_t)(depth ? ceil_div(depth, c->piece) : 1);
-    return is_large ? LARGE : SMALL;
+    return !is_large ? SMALL : t == DT_float32 && c->vectors && gpu_splits(g) ? SPLIT : LARGE;
 }
 
 static void *kernel_of(const struct run *r, enum kernel k)
@@ -141,9 +141,11 @@ static void *kernel_of(const struct run *r, enum kernel k)
     static const char *const names[KERNELS] = {
         [SMALL] = "conv_small",
         [LARGE] = "conv_large",
+        [SPLIT] = "conv_split",
         [DIRECT] = "conv_direct",
         [WEIGHT_SMALL] = "conv_weight_small",
         [WEIGHT_LARGE] = "conv_weight_large",
+        [WEIGHT_SPLIT] = "conv_weight_split",
         [WEIGHT_DIRECT] = "conv_weight_direct",
         [MERGE] = "conv_merge",
     };
@@ -224,6 +226,7 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
     if (of_weights && product3(l.taps) == 0)
         return 0; /* the zeros that were made */
     enum kernel k = cut(r, c, &l, of_weights, whole);
+    bool split = k == SPLIT || k == WEIGHT_SPLIT;
     int threads = c->direct ? CONV_THREADS : dtype_is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     void *kernel = kernel_of(r, k);
     struct buffer *b = NULL;
@@ -233,7 +236,8 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
         c->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     int64_t blocks = (int64_t)c->down * c->across * c->pieces * c->groups * l.count;
-    failed = failed || gpu_launch(r->stream, r->node->op->name, kernel, blocks, threads, (void *[]){ c });
+    failed = failed || gpu_launch_shared(r->stream, r->node->op->name, kernel, blocks, threads,
+                                         split ? PRODUCT_SPLIT_BYTES : 0, (void *[]){ c });
     failed = failed || (c->pieces > 1 && merge_pieces(r, c));
     if (b)
         buffer_release(b);
@@ -316,24 +320,47 @@ static struct buffer *turned_weights(const struct run *r, struct conv_call *c, m
     return b;
 }
 
+static void call_of(const struct run *r, struct conv_call *c, const struct conv_plan *p, mx x, mx other,
+                    bool of_weights)
+{
+    enum dtype t = (enum dtype)x->dtype;
+    c->direct = is_direct(p, t);
+    describe_call(c, p);
+    c->x = gpu_pointer(r, x);
+    c->other = gpu_pointer(r, other);
+    c->result = gpu_pointer(r, r->y[0]);
+    c->size = r->y[0]->size;
+    c->vectors =
+        (p->in | (of_weights ? p->out : 0)) % gpu_lanes(t) == 0 && ((uintptr_t)c->x | (uintptr_t)c->other) % 16 == 0;
+}
+
+/* Is it a convolution of large tiles of float32?  A library has them multiplied number by number. */
+static bool is_split(const struct run *r, mx x, mx w, mx y)
+{
+    struct conv_plan p;
+    struct conv_call c = { 0 };
+    int64_t first[3] = { 0 };
+    if (x->dtype != DT_float32 || gpu_tf32())
+        return false;
+    conv_plan_of(&p, r->args, x, w, y);
+    if (!is_within(&p, false))
+        return false;
+    call_of(r, &c, &p, x, w, false);
+    take_phases(&c, &p, first);
+    struct largest l = largest_of(&c);
+    return cut(r, &c, &l, false, true) == SPLIT;
+}
+
 /* Of what a convolution gives: what is computed, or, for its weights, the operand y. */
 static int run_windows(const struct run *r, mx x, mx w, mx y, bool of_weights)
 {
     struct conv_plan p;
     struct conv_call c = { 0 };
     struct buffer *turned = NULL;
-    enum dtype t = (enum dtype)x->dtype;
     conv_plan_of(&p, r->args, x, w, y);
     if (!is_within(&p, of_weights))
         return too_wide(r);
-    int64_t lanes = gpu_lanes(t);
-    c.direct = is_direct(&p, t);
-    describe_call(&c, &p);
-    c.x = gpu_pointer(r, x);
-    c.other = gpu_pointer(r, of_weights ? y : w);
-    c.result = gpu_pointer(r, r->y[0]);
-    c.size = r->y[0]->size;
-    c.vectors = (p.in | (of_weights ? p.out : 0)) % lanes == 0 && ((uintptr_t)c.x | (uintptr_t)c.other) % 16 == 0;
+    call_of(r, &c, &p, x, of_weights ? y : w, of_weights);
     if (c.direct && !of_weights && !(turned = turned_weights(r, &c, w)))
         return 1;
     int failed = of_weights ? launch_all(r, &p, &c, true) : launch_images(r, &p, &c);
@@ -413,7 +440,7 @@ static int run_any(const struct run *r, bool of_weights)
     int failed = !gpu_all_row_major(r, of_weights ? 2 : 1, x, hold);
     if (!failed && product)
         failed = run_as_product(r, x[0], x[1], of_weights);
-    else if (!failed && !gpu_cudnn_conv(r, x[0], *w, *y, of_weights))
+    else if (!failed && ((!of_weights && is_split(r, x[0], *w, *y)) || !gpu_cudnn_conv(r, x[0], *w, *y, of_weights)))
         failed = !gpu_all_row_major(r, 2, x, hold) ||
                  (is_worth_channels(r, x[0], *w, *y, of_weights) ? run_with_more_channels
                                                                  : run_windows)(r, x[0], *w, *y, of_weights);

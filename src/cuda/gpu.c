@@ -464,6 +464,8 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
     return gpu_check(q->gpu, op, e);
 }
 
+bool gpu_splits(const struct gpu *g) { return g->major >= 8 && g->major <= 10 && g->minor == 0; }
+
 /* ---- what the environment asks for */
 
 bool gpu_tf32(void)

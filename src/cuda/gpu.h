@@ -143,6 +143,9 @@ struct gpu_known {
  * devices, which is what a later one may have to run.
  * Asked once on each device. */
 bool gpu_has(struct gpu *g, struct gpu_known *slot, const char *module, const char *kernel, enum dtype t);
+/* Does a warp multiply matrices of TF32 so much faster than numbers of float32 that three products of those are worth
+ * one of these (kernels/tile_split.inc)?  It does on 8.0, 9.0 and 10.0, and not on the smaller devices of these. */
+bool gpu_splits(const struct gpu *g);
 /* May products of float32 leave out bits (MLX_ENABLE_TF32=1)? */
 bool gpu_tf32(void);
 /* Are sums to be the same bits each time where another order is faster (MLX_DETERMINISTIC=1)? */

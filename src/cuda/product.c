@@ -11,7 +11,7 @@
 #include "cuda/producer.h"
 #include "ops/matmul.h"
 
-enum kernel { SMALL, LARGE, TALL, WARP_GROUPS, SMALL_TF32, LARGE_TF32, ALONG, ACROSS, MERGE, OUTER, KERNELS };
+enum kernel { SMALL, LARGE, TALL, WARP_GROUPS, SMALL_TF32, SPLIT, ALONG, ACROSS, MERGE, OUTER, KERNELS };
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -57,7 +57,23 @@ static void cut_depth(struct product_args *a, int64_t least_piece, int64_t enoug
     a->pieces = a->k ? ceil_div(a->k, a->piece) : 1;
 }
 
-static bool has_large_tiles(enum dtype t) { return t == DT_float32 || dtype_is_half(t); }
+static bool has_tf32(struct gpu *g)
+{
+    static struct gpu_known slot;
+    return gpu_has(g, &slot, "product", "product_split", DT_float32);
+}
+
+/* Are large tiles of float32 made by kernels that multiply by TF32, in one or three products? */
+static bool is_split(struct gpu *g, const struct product_args *a)
+{
+    bool reads = a->a.vectors && a->b.vectors && !a->order && !a->bounds;
+    return reads && (a->rounded || (gpu_splits(g) && has_tf32(g)));
+}
+
+static bool has_large_tiles(struct gpu *g, const struct product_args *a, enum dtype t)
+{
+    return (t == DT_float32 && (!a->rounded || is_split(g, a))) || dtype_is_half(t);
+}
 
 /* Are there tiles of twice the height for most of the device, and a kernel for them? */
 static bool is_tall(struct gpu *g, struct product_args *a, enum dtype t)
@@ -94,7 +110,7 @@ static enum kernel cut_for_warp_groups(struct product_args *a)
 static enum kernel cut_groups(struct gpu *g, struct product_args *a, enum dtype t)
 {
     int64_t each = a->m / a->groups; /* on average */
-    bool is_large = has_large_tiles(t) && a->n > PRODUCT_SMALL && each >= PRODUCT_LARGE;
+    bool is_large = has_large_tiles(g, a, t) && a->n > PRODUCT_SMALL && each >= PRODUCT_LARGE;
     bool tall = is_large && each >= PRODUCT_TALL && is_tall(g, a, t);
     int tile = tall ? PRODUCT_TALL : is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     a->down = a->m / tile + a->groups;
@@ -119,8 +135,8 @@ static enum kernel cut_tiles(struct gpu *g, struct product_args *a, enum dtype t
         return TALL;
     }
     int64_t large = ceil_div(a->m, PRODUCT_LARGE) * ceil_div(a->n, PRODUCT_LARGE) * a->batches;
-    bool is_large =
-        has_large_tiles(t) && least(a->m, a->n) > PRODUCT_SMALL && large * greatest(a->k / LEAST_PIECE, 1) >= MANY;
+    bool is_large = has_large_tiles(g, a, t) && least(a->m, a->n) > PRODUCT_SMALL &&
+                    large * greatest(a->k / LEAST_PIECE, 1) >= MANY;
     int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     a->down = ceil_div(a->m, tile);
     a->across = ceil_div(a->n, tile);
@@ -171,24 +187,19 @@ static enum kernel cut_elements(struct product_args *a)
     return OUTER;
 }
 
-static bool has_tf32(struct gpu *g)
-{
-    static struct gpu_known slot;
-    return gpu_has(g, &slot, "product", "product_large_tf32", DT_float32);
-}
-
 /* exact: whatever MLX_ENABLE_TF32 says. */
 static int launch_product(const struct run *r, enum dtype t, struct product_args *a, bool exact)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
     static const char *const names[KERNELS] = {
-        [SMALL] = "product_small",           [LARGE] = "product_large",           [TALL] = "product_tall",
-        [SMALL_TF32] = "product_small_tf32", [LARGE_TF32] = "product_large_tf32", [ALONG] = "product_along",
-        [ACROSS] = "product_across",         [MERGE] = "product_merge",           [OUTER] = "product_outer",
+        [SMALL] = "product_small",           [LARGE] = "product_large", [TALL] = "product_tall",
+        [SMALL_TF32] = "product_small_tf32", [SPLIT] = "product_split", [ALONG] = "product_along",
+        [ACROSS] = "product_across",         [MERGE] = "product_merge", [OUTER] = "product_outer",
         [WARP_GROUPS] = "product_groups"
     };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
+    a->rounded = t == DT_float32 && !exact && gpu_tf32() && has_tf32(g);
     bool is_vector = least(a->m, a->n) == 1 && !a->order && !a->outer;
     if (is_vector && a->n > 1)
         swap_operands(a);
@@ -201,8 +212,12 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     }
     int64_t sums = a->batches * a->m * a->n;
     a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
-    if (t == DT_float32 && k <= LARGE && !exact && gpu_tf32() && has_tf32(g))
-        k = k == LARGE ? LARGE_TF32 : SMALL_TF32;
+    if (t == DT_float32 && k == LARGE && is_split(g, a)) {
+        k = SPLIT;
+        bytes = PRODUCT_SPLIT_BYTES;
+    } else if (a->rounded && k == SMALL) {
+        k = SMALL_TF32;
+    }
     t = kernels_of(t);
     void *kernel = gpu_find(g, &found[k][t], k == WARP_GROUPS ? names[k] : "product", names[k], t);
     struct buffer *b = NULL;
@@ -365,12 +380,24 @@ int gpu_multiply_at(const struct run *r, enum dtype t, const struct gpu_product_
     return launch_product(r, t, &a, true);
 }
 
-/* By a library, if there is one that does it, else by our kernels. */
+/* Is it of large tiles of float32 with all bits, and deep?  A library has them multiplied number by number. */
+static bool is_split_product(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y)
+{
+    enum { LEAST_DEPTH = 2048, LEAST_SIZE = 1 << 20 }; /* measured, beside cuBLASLt on an H200 */
+    struct product_args a = { 0 };
+    if (y->dtype != DT_float32 || gpu_tf32() || p->k < LEAST_DEPTH || p->m * p->n < LEAST_SIZE)
+        return false;
+    describe(r, p, n, x, y, &a);
+    return is_split(gpu_of(r), &a) && cut_tiles(gpu_of(r), &a, DT_float32) == LARGE;
+}
+
+/* By a library, if there is one that does it as fast, else by our kernels. */
 static int multiply_or_have_multiplied(const struct run *r, const struct product_plan *p, int n, const mx x[],
                                        double alpha, double beta, struct product_args *a)
 {
     struct blas_terms terms = { alpha, beta, false };
-    enum blas_outcome by_blas = n == r->nin ? gpu_blas_product(r, p, x, &terms) : BLAS_DECLINED;
+    bool ours = n != r->nin || is_split_product(r, p, n, x, r->y[0]);
+    enum blas_outcome by_blas = ours ? BLAS_DECLINED : gpu_blas_product(r, p, x, &terms);
     return by_blas == BLAS_FAILED || (by_blas == BLAS_DECLINED && gpu_multiply(r, p, n, x, r->y[0], a));
 }
 
@@ -425,7 +452,8 @@ static enum blas_outcome multiply_with_relu(const struct run *r, mx y)
     if (gpu_out_new(&into, 0))
         return BLAS_FAILED;
     product_plan_of(&p, r->nin, r->x);
-    enum blas_outcome o = gpu_blas_product(&into, &p, r->x, &terms);
+    bool ours = is_split_product(&into, &p, r->nin, r->x, y);
+    enum blas_outcome o = ours ? BLAS_DECLINED : gpu_blas_product(&into, &p, r->x, &terms);
     if (o == BLAS_DECLINED) {
         buffer_release(y->buf);
         y->buf = NULL;

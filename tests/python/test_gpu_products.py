@@ -250,6 +250,40 @@ def test_against_float64_and_again(dtype):
     assert np.max(np.abs(wide(z) - x @ y) / bound) <= 1
 
 
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=str)
+def test_many_tiles_of_float32(turned):
+    """Large tiles are made by several products of rounded numbers, whose sum is as near as one product is."""
+    r = np.random.default_rng(0)
+    a, b = (
+        r.standard_normal((40, *s)).astype(np.float32) * 2.0 ** r.integers(-9, 9, s) for s in ((132, 40), (40, 140))
+    )
+    x, y = (mx.array(np.ascontiguousarray(z.swapaxes(1, 2))).swapaxes(1, 2) if t else mx.array(z)
+            for z, t in zip((a, b), turned))  # fmt: skip
+    got = np.array(mx.matmul(x, y, stream=mx.gpu))
+    whole, sums = a.astype(float) @ b, np.abs(a).astype(float) @ np.abs(b)
+    assert np.max(np.abs(got - whole) / sums) <= 2.0**-20
+    assert np.sqrt(np.mean(((got - whole) / sums) ** 2)) <= 2.0**-23
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_special_numbers_in_many_tiles(turned):
+    """Infinities and what is near them are not lost, nor does NaN come of them elsewhere."""
+    a, b = np.ones((40, 132, 40), np.float32), np.ones((40, 40, 140), np.float32)
+    largest = np.finfo(np.float32).max
+    for i, x in enumerate([np.inf, -np.inf, np.nan, largest, -largest, 1e-45]):
+        a[i, 3 * i, i], b[i + 10, 2 * i, i + 70] = x, x
+    a[7, 5, 2], a[7, 5, 3], b[8, 0, 1], b[8, 1, 1] = np.inf, -np.inf, largest, largest
+    b[9] *= 0
+    a[9, 1] = np.inf
+    bits = np.array([0x7FFFFFFF], np.uint32).view(np.float32)
+    a[20, 131, 39] = bits[0]
+    x, y = mx.array(a), mx.array(b)
+    y = mx.contiguous(y.swapaxes(1, 2)).swapaxes(1, 2) if turned else y
+    here, there = (np.array(mx.matmul(x, y, stream=s)) for s in (mx.gpu, mx.cpu))
+    np.testing.assert_array_equal(here, there)
+    assert np.isnan(here[20, 131]).all() and not np.isnan(here[20, :131]).any()
+
+
 ROUNDED = """
 import mlx.core as mx
 import numpy as np

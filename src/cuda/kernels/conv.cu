@@ -282,4 +282,11 @@ KERNEL(K(cu_conv_merge), struct conv_call)
 #include "cuda/kernels/conv_tile.inc"
 #endif
 
+#if defined LARGE && HAS_WARP_PRODUCTS
+#define SPLIT
+#define TILE PRODUCT_LARGE
+#define N(name) name##_split
+#include "cuda/kernels/conv_warps.inc"
+#endif
+
 #include "cuda/kernels/conv_direct.inc"

@@ -214,15 +214,12 @@ KERNEL(K(cu_product_merge), struct product_args)
 #include "cuda/kernels/product_tile.inc"
 #endif
 
-/* Where float32 may leave out bits (MLX_ENABLE_TF32=1). */
 #if defined LARGE && HAS_WARP_PRODUCTS
-#define TF32
 #define TILE PRODUCT_LARGE
-#define DEPTH 16
-#define ROWS 8
-#define COLUMNS 8
-#define N(name) name##_large_tf32
-#include "cuda/kernels/product_tile.inc"
+#define N(name) name##_split
+#include "cuda/kernels/product_split.inc"
+/* Where float32 may leave out bits (MLX_ENABLE_TF32=1). */
+#define TF32
 #define TILE PRODUCT_SMALL
 #define DEPTH 16
 #define ROWS 4

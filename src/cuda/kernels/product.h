@@ -15,6 +15,11 @@ enum { PRODUCT_THREADS = 256, PRODUCT_THREADS_HALF = 128, PRODUCT_THREADS_TALL =
 enum { PRODUCT_TALL = 2 * PRODUCT_LARGE, PRODUCT_TALL_STAGES = 4 };
 #define PRODUCT_TALL_BYTES (PRODUCT_TALL_STAGES * 3 * PRODUCT_LARGE * PRODUCT_STEP * 2)
 
+/* Large products of float32 by TF32: how much of k is in shared memory, so many times; an operand's part is the larger
+ * of PRODUCT_LARGE lines of PRODUCT_SPLIT_DEPTH + 4 and as many depths of PRODUCT_LARGE + 8. */
+enum { PRODUCT_SPLIT_DEPTH = 16, PRODUCT_SPLIT_STAGES = 4 };
+#define PRODUCT_SPLIT_BYTES (PRODUCT_SPLIT_STAGES * 2 * PRODUCT_LARGE * (PRODUCT_SPLIT_DEPTH + 4) * 4)
+
 /* What groups of warps multiply on devices of 9.0: a block's tile, and places of steps in shared memory. */
 enum { PRODUCT_GROUP_ROWS = 128, PRODUCT_GROUP_COLUMNS = 256, PRODUCT_GROUP_STAGES = 4, PRODUCT_GROUP_THREADS = 384 };
 #define PRODUCT_GROUP_BYTES (PRODUCT_GROUP_STAGES * (PRODUCT_GROUP_ROWS + PRODUCT_GROUP_COLUMNS) * 128 + 1024)
@@ -53,10 +58,11 @@ struct product_args {
     int32_t bound_step;
     const uint32_t *order;
     int64_t groups, each;
-    int32_t outer;  /* y's rows are those of a's turned, and the groups, which bounds cut, are summed up */
-    int32_t scaled; /* alpha is not 1, or there is c */
-    int32_t fours;  /* rows of y and of sums begin at multiples of four elements, and are such */
-    int32_t plain;  /* that too, and sums are results, where they are */
+    int32_t outer;   /* y's rows are those of a's turned, and the groups, which bounds cut, are summed up */
+    int32_t scaled;  /* alpha is not 1, or there is c */
+    int32_t fours;   /* rows of y and of sums begin at multiples of four elements, and are such */
+    int32_t plain;   /* that too, and sums are results, where they are */
+    int32_t rounded; /* float32 may leave out bits (MLX_ENABLE_TF32=1), of what is split */
     /* A matrix times a vector: how many threads share a line, or have lines side by side, and how many such teams a
      * block has. */
     int32_t team, width;

@@ -211,7 +211,9 @@ FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
 {
     struct {
         float a[4], b[2];
-    } mine = { { a[0], a[1], a[2], a[3] }, { b[0], b[1] } };
+    } mine;
+    for (int i = 0; i < 4; i++) mine.a[i] = f32_bits(bits_f32(a[i]) & ~0x1fffu);
+    for (int i = 0; i < 2; i++) mine.b[i] = f32_bits(bits_f32(b[i]) & ~0x1fffu);
     const TYPE_OF(mine) *all = emulated_gather(&mine, sizeof mine, __FILE__, __LINE__);
     int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     for (int e = 0; e < 4; e++)
