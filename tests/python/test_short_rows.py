@@ -111,10 +111,11 @@ def test_what_a_sum_of_products_reads_may_be_kept():
         mx.eval(made, both)
         np.testing.assert_allclose(in_double(made), d, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(in_double(both), (d * d).sum(-1), rtol=1e-5)
-        product = a * b  # read by a second operation
+        product = a * b  # read by a second operation, and by nobody else
         more = product + 1
         total = product.sum(-1)
-        mx.eval(total, more)
+        del product
+        mx.eval(more, total)
         np.testing.assert_allclose(in_double(total), (x * y).sum(-1), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(in_double(more), x * y + 1, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(in_double(mx.square(a).sum(0)), (x * x).sum(0), rtol=1e-5)
