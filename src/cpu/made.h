@@ -5,15 +5,18 @@
 #include "cpu/run.h"
 
 struct made {
-    /* Elements at .. at + n of the operand, row-major, at most MADE_MOST; may be put into `space`.
-     * Called by several threads. */
-    const void *(*make)(void *ctx, char *space, int64_t at, int64_t n);
+    /* x[0] becomes elements at .. at + n of the operand, row-major, at most MADE_MOST, or x[0] and x[1] the factors
+     * that these are the products of; may be put into `space`.  Called by several threads. */
+    void (*make)(void *ctx, char *space, int64_t at, int64_t n, const void *x[2]);
     void *ctx;
+    bool product;
 };
 enum { MADE_MOST = 1024 };
 
 /* Does this reduction come to the same, bit for bit, when its operand arrives in that way? */
 bool reduces_made(const struct node *n);
+/* And when the factors do, of an operand that is a product? */
+bool reduces_product(const struct node *n);
 int reduce_made(const struct run *r, const struct made *m);
 
 #endif

@@ -162,13 +162,23 @@ static void fold_contiguous(const struct reduce_job *j, union fold_acc *acc, con
 }
 
 /* Elements that are made, as float32 where they are of a half type. */
-static const void *made_tile(const struct reduce_job *j, char *space, float *wide, int64_t at, int64_t n)
+static void made_tile(const struct reduce_job *j, char *space, float *wide, int64_t at, int64_t n, const void *x[2])
 {
-    const void *x = j->made->make(j->made->ctx, space, at, n);
+    j->made->make(j->made->ctx, space, at, n, x);
     if (j->work == j->in)
-        return x;
-    cpu->cast[j->in][DT_float32](wide, x, (size_t)n);
-    return wide;
+        return;
+    cpu->cast[j->in][DT_float32](wide, x[0], (size_t)n);
+    x[0] = wide;
+}
+
+/* Elements at .. at + n of a tile. */
+static void fold_made(const struct reduce_job *j, union fold_acc *acc, const void *const x[2], int64_t at, int64_t n)
+{
+    size_t skip = (size_t)at * dtype_size(j->work);
+    if (j->made->product)
+        cpu->reduce->dot[j->work](acc, (const char *)x[0] + skip, (const char *)x[1] + skip, (size_t)n);
+    else
+        j->row(acc, (const char *)x[0] + skip, (size_t)n);
 }
 
 /* n elements of row i, from `at` on. */
@@ -176,34 +186,37 @@ static void fold_part(const struct reduce_job *j, union fold_acc *acc, int64_t i
 {
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
+    const void *x[2];
     if (!j->made) {
         fold_contiguous(j, acc, outer_at(j, i) + at * (int64_t)j->in_size, n);
         return;
     }
     for (int64_t k = 0; k < n; k += TILE) {
         int64_t m = n - k < TILE ? n - k : TILE;
-        j->row(acc, made_tile(j, space, wide, i * j->folded + at + k, m), (size_t)m);
+        made_tile(j, space, wide, i * j->folded + at + k, m, x);
+        fold_made(j, acc, x, 0, m);
     }
 }
 
-/* Rows of which several are made at once. */
+/* Rows of which at least one is made at once. */
 static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct reduce_job *j = ctx;
     const union fold_acc none = reduce_identity(j->fold, j->in);
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
-    size_t size = dtype_size(j->work);
+    const void *x[2];
     for (int64_t rows; begin < end; begin += rows) {
+        char *y = j->y + begin * (int64_t)j->out_size;
         rows = end - begin < TILE / j->folded ? end - begin : TILE / j->folded;
-        const char *x = made_tile(j, space, wide, begin * j->folded, rows * j->folded);
-        if (j->rows) {
-            j->rows(j->y + begin * (int64_t)j->out_size, x, j->folded, (size_t)rows, (size_t)j->folded);
-            continue;
-        }
-        for (int64_t i = 0; i < rows; i++) {
+        made_tile(j, space, wide, begin * j->folded, rows * j->folded, x);
+        if (j->rows && j->made->product)
+            cpu->reduce->dot_rows[j->work](y, x[0], x[1], (size_t)rows, (size_t)j->folded);
+        else if (j->rows)
+            j->rows(y, x[0], j->folded, (size_t)rows, (size_t)j->folded);
+        for (int64_t i = 0; i < rows && !j->rows; i++) {
             union fold_acc acc = none;
-            j->row(&acc, x + (size_t)(i * j->folded) * size, (size_t)j->folded);
+            fold_made(j, &acc, x, i * j->folded, j->folded);
             store_result(j, begin + i, &acc);
         }
     }
@@ -277,9 +290,10 @@ static void make_at(const struct made *made, char *to, size_t size, int64_t at, 
     for (int64_t k = 0, m; k < n; k += m) {
         char *here = to + (size_t)k * size;
         m = n - k < MADE_MOST ? n - k : MADE_MOST;
-        const void *x = made->make(made->ctx, here, at + k, m);
-        if (x != here)
-            memcpy(here, x, (size_t)m * size);
+        const void *x[2];
+        made->make(made->ctx, here, at + k, m, x);
+        if (x[0] != here)
+            memcpy(here, x[0], (size_t)m * size);
     }
 }
 
@@ -497,6 +511,14 @@ bool reduces_made(const struct node *n)
     return s.inner == 1 || tiles * pieces_of_cols(tiles, s.folded) >= TILES;
 }
 
+bool reduces_product(const struct node *n)
+{
+    const struct reduce_args *a = n->args;
+    struct stretch s;
+    return reduces_made(n) && a->fold == FOLD_SUM && cpu->reduce->dot[n->in[0]->dtype] &&
+           stretch_of(&s, n->in[0], a->axes) && s.inner == 1;
+}
+
 int reduce_made(const struct run *r, const struct made *m)
 {
     const struct reduce_args *a = r->args;
@@ -523,7 +545,7 @@ int reduce_made(const struct run *r, const struct made *m)
     j.col = cpu->reduce->col[j.fold][j.work];
     if (j.inner > 1)
         return run_cols(&j);
-    if (j.folded > TILE / 2)
+    if (j.folded > TILE)
         return reduce_all_rows(&j);
     pool_for(j.outer, CHUNK / 16 / j.folded, fold_short_rows, &j);
     return 0;
@@ -678,15 +700,17 @@ static double logsumexp_half(const struct row_job *j, const char *x, double *lar
 {
     float tile[TILE];
     union fold_acc most = reduce_identity(FOLD_MAX, DT_float32);
-    double sum = 0, here;
+    double sum = 0, log_here, here;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t at = 0; at < j->n; at += TILE) {
             size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
             cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, m);
-            if (pass == 0)
+            if (pass == 0) {
                 cpu->reduce->row[REDUCE_MAX][DT_float32](&most, tile, m);
-            else
-                sum += exp(cpu->reduce->logsumexp[DT_float32](tile, m, &here)) * exp(here - most.f);
+            } else {
+                cpu->reduce->logsumexp[DT_float32](&log_here, &here, tile, 1, m);
+                sum += exp(log_here) * exp(here - most.f);
+            }
         }
     *largest = most.f;
     return most.f - most.f != 0 ? 0 : log(sum);
@@ -724,28 +748,32 @@ static void softmax_rows(void *ctx, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++, at += j->n * (int64_t)j->size) softmax_half(j, j->y + at, j->x + at);
 }
 
-/* The largest of row i; returns what its logsumexp is above it. */
-static double logsumexp_row(const struct row_job *j, int64_t i, double *most)
+/* log(sum(exp(x - most))) and most, the largest of x, of some rows. */
+static void logsumexp_some(const struct row_job *j, double *log, double *most, int64_t at, int64_t rows)
 {
-    const char *x = j->x + i * j->n * (int64_t)j->size;
-    return dtype_is_half(j->t) ? logsumexp_half(j, x, most) : cpu->reduce->logsumexp[j->t](x, (size_t)j->n, most);
+    int64_t row = j->n * (int64_t)j->size;
+    const char *x = j->x + at * row;
+    if (!dtype_is_half(j->t)) {
+        cpu->reduce->logsumexp[j->t](log, most, x, (size_t)rows, (size_t)j->n);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++) log[i] = logsumexp_half(j, x + i * row, &most[i]);
 }
 
-static void put_double(enum dtype t, char *y, int64_t i, double v)
+static void put_doubles(enum dtype t, char *y, int64_t at, const double *v, int64_t n)
 {
-    if (t == DT_float64)
-        ((double *)y)[i] = v;
-    else
-        cpu->cast[DT_float64][t](y + i * (int64_t)dtype_size(t), &v, 1);
+    cpu->cast[DT_float64][t](y + at * (int64_t)dtype_size(t), v, (size_t)n);
 }
 
 static void logsumexp_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct row_job *j = ctx;
-    double most;
-    for (int64_t i = begin; i < end; i++) {
-        double log = logsumexp_row(j, i, &most);
-        put_double(j->t, j->y, i, most + log);
+    double log[TILE], most[TILE];
+    for (int64_t n; begin < end; begin += n) {
+        n = least(end - begin, TILE);
+        logsumexp_some(j, log, most, begin, n);
+        for (int64_t i = 0; i < n; i++) log[i] += most[i];
+        put_doubles(j->t, j->y, begin, log, n);
     }
 }
 
@@ -753,11 +781,13 @@ static void logsumexp_parts_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct row_job *j = ctx;
     enum dtype wide = j->t == DT_float64 ? DT_float64 : DT_float32;
-    double most;
-    for (int64_t i = begin; i < end; i++) {
-        double log = logsumexp_row(j, i, &most);
-        put_double(wide, j->y, i, most);
-        put_double(wide, j->y1, i, log + (most - most)); /* NaN as exp(inf - inf) is */
+    double log[TILE], most[TILE];
+    for (int64_t n; begin < end; begin += n) {
+        n = least(end - begin, TILE);
+        logsumexp_some(j, log, most, begin, n);
+        for (int64_t i = 0; i < n; i++) log[i] += most[i] - most[i]; /* NaN as exp(inf - inf) is */
+        put_doubles(wide, j->y, begin, most, n);
+        put_doubles(wide, j->y1, begin, log, n);
     }
 }
 

@@ -140,13 +140,13 @@ static union fold_acc sum_of_piece(const struct scan *s, const char *x, int64_t 
     float tile[TILE];
     double most, log;
     if (s->work == s->t) {
-        log = cpu->reduce->logsumexp[s->t](x, (size_t)n, &most);
+        cpu->reduce->logsumexp[s->t](&log, &most, x, 1, (size_t)n);
         return sum_of_log(most + log);
     }
     for (int64_t at = 0; at < n; at += TILE) {
         size_t m = (size_t)(n - at < TILE ? n - at : TILE);
         cpu->cast[s->t][DT_float32](tile, x + at * (int64_t)s->size, m);
-        log = cpu->reduce->logsumexp[DT_float32](tile, m, &most);
+        cpu->reduce->logsumexp[DT_float32](&log, &most, tile, 1, m);
         acc = sum_of_sums(acc, sum_of_log(most + log));
     }
     return acc;

@@ -9,7 +9,8 @@
  * the tile; or a register, a tile that stays; or one value for all elements.  What follows from such
  * constants alone is computed once, while the program is made.  Operands of other strides are handed
  * over as runs (cpu/runs.h).  The last member may be a reduction (cpu/made.h): it asks for its
- * operand's elements block by block and folds them while they are in L1. */
+ * operand's elements block by block and folds them while they are in L1; those of a sum of products
+ * may be the factors. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -58,7 +59,8 @@ struct tape_program {
     struct tape_slot slot[SLOTS];
     int walked[RUN_OPERANDS]; /* slots of the operands that come as runs */
     int moving[VALUES];       /* slots in memory that move on with the tile; the first are fetched ahead */
-    int made;                 /* the slot of what a reduction reads and nobody else keeps; -1: none */
+    int read[2];              /* slots of what a reduction reads, two where they are factors */
+    int made;                 /* the one of them that nobody else keeps; -1: none */
     size_t made_size;
 };
 
@@ -439,8 +441,28 @@ static int place_output(struct tape_maker *k, int i)
     return new_slot(k, host(y), itemsize(y), 1);
 }
 
-/* The program of n members; `read` is the one whose result a reduction reads, -1 without one. */
-static int make_program(struct tape_maker *k, int n, struct entry *const m[], const bool wanted[], int read)
+/* May a reduction read the factors of member `read` instead of its result?  Not if somebody else reads that too, and no
+ * more than one factor can be made for it. */
+static bool reads_factors(const struct tape_maker *k, int read, struct entry *const m[], const bool wanted[])
+{
+    const struct node *n = m[read]->node;
+    if (wanted[read] || k->value[read].last >= 0 || (n->op != &op_square && n->op != &op_multiply) ||
+        !reduces_product(m[k->n_members]->node))
+        return false;
+    int made = -1;
+    for (int a = 0; a < n->nin; a++) {
+        int v = k->arg[read][a];
+        if (v >= k->n_members ? !k->value[v].array->row : !wanted[v] && made >= 0 && made != v)
+            return false;
+        made = v < k->n_members && !wanted[v] ? v : made;
+    }
+    return true;
+}
+
+/* The program of n members; `read` is the one whose result a reduction reads, -1 without one.  Whether that is as
+ * factors goes to *product. */
+static int make_program(struct tape_maker *k, int n, struct entry *const m[], const bool wanted[], int read,
+                        bool *product)
 {
     k->n_members = k->n_values = n;
     for (int i = 0; i < n; i++)
@@ -457,14 +479,27 @@ static int make_program(struct tape_maker *k, int n, struct entry *const m[], co
     for (int i = n; i < k->n_values; i++)
         if (place_operand(k, &k->value[i]))
             return 1;
+    int reads[2] = { read, read };
+    *product = read >= 0 && reads_factors(k, read, m, wanted);
+    if (*product)
+        for (int a = 0; a < 2; a++) {
+            reads[a] = k->arg[read][a % m[read]->node->nin];
+            k->value[reads[a]].last = (int16_t)n; /* after all members */
+        }
+    for (int a = 0; a < 2 && read >= 0; a++) k->t->read[a] = k->value[reads[a]].slot;
     for (int i = 0; i < n; i++) {
         int output = wanted[i] ? place_output(k, i) : -1;
         if (wanted[i] && output < 0)
             return 1;
-        if (i == read && !wanted[i]) {
+        if (*product && i == read)
+            continue;
+        if (!wanted[i] && (i == reads[0] || i == reads[1])) {
             output = k->t->made = new_slot(k, NULL, 0, 1);
             k->t->made_size = itemsize(m[i]->one);
         }
+        for (int a = 0; a < 2; a++)
+            if (i == reads[a])
+                k->t->read[a] = output;
         if ((output >= 0 || k->value[i].last >= 0) && add_member(k, i, m[i]->node, output))
             return 1;
     }
@@ -475,7 +510,8 @@ static int make_program(struct tape_maker *k, int n, struct entry *const m[], co
 static void tape_layout(struct tape_maker *k, struct runs *r, int64_t size)
 {
     struct tape_program *t = k->t;
-    bool far = size * (int64_t)k->stream > FAR;
+    /* One step reads as a kernel alone does, which needs no fetching: all of it at once would make that step wait. */
+    bool far = size * (int64_t)k->stream > FAR && t->n_steps > 1;
     int64_t tile = L1 / (int64_t)((far ? 2 : 1) * k->stream + (size_t)k->registers * k->unit + 1);
     int64_t most = far ? MOST : TILE;
     tile = tile > most ? most : tile < 64 ? LEAST : tile / 64 * 64;
@@ -493,31 +529,28 @@ static void tape_layout(struct tape_maker *k, struct runs *r, int64_t size)
     r->grain = r->grain > tile ? r->grain : tile;
 }
 
-struct making {
-    struct runs *r;
-    const char *kept;
-    size_t size;
-};
-
-static const void *make_elements(void *ctx, char *space, int64_t at, int64_t n)
+static void make_elements(void *ctx, char *space, int64_t at, int64_t n, const void *x[2])
 {
-    const struct making *m = ctx;
+    const struct runs *r = ctx;
+    const struct tape_program *t = r->fn.tape;
     making.y = space;
     making.at = at;
-    if (m->r->fn.tape->n_walked)
-        runs_range(m->r, at, at + n);
-    else
-        run_tape_range(m->r, at, at + n);
-    return m->kept ? m->kept + (size_t)at * m->size : space;
+    if (t->n_walked)
+        runs_range(r, at, at + n);
+    else if (t->n_steps)
+        run_tape_range(ctx, at, at + n);
+    for (int a = 0; a < 2; a++) {
+        const struct tape_slot *from = &t->slot[t->read[a]];
+        x[a] = t->read[a] == t->made ? space : (const char *)from->base + at * from->step;
+    }
 }
 
-/* Runs the program on behalf of a reduction of what `read` makes. */
-static int reduce_tape(struct runs *r, struct entry *e, mx read, bool kept)
+/* Runs the program on behalf of a reduction of `operand`. */
+static int reduce_tape(struct runs *r, struct entry *e, mx operand, bool product)
 {
     const struct node *n = e->node;
-    struct run reduce = { .node = n, .args = n->args, .nin = 1, .nout = 1, .x = &read, .y = &e->one };
-    struct making m = { r, kept ? host(read) : NULL, itemsize(read) };
-    return reduce_made(&reduce, &(struct made){ make_elements, &m });
+    struct run reduce = { .node = n, .args = n->args, .nin = 1, .nout = 1, .x = &operand, .y = &e->one };
+    return reduce_made(&reduce, &(struct made){ make_elements, r, product });
 }
 
 int run_tape(int n, struct entry *const m[], const bool wanted[])
@@ -534,13 +567,14 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     k.unit = k.stream = k.run_bytes = 0;
     k.cost = 0;
     k.repeats = ~0u;
-    int failed = make_program(&k, read < 0 ? n : n - 1, m, wanted, read);
+    bool product;
+    int failed = make_program(&k, read < 0 ? n : n - 1, m, wanted, read, &product);
     if (!failed) {
         tape_layout(&k, &r, m[0]->one->size);
         if (read >= 0 && t.n_walked)
             runs_prepare(&r, t.n_walked, k.walked, k.data);
         if (read >= 0)
-            failed = reduce_tape(&r, last, m[read]->one, wanted[read]);
+            failed = reduce_tape(&r, last, m[read]->one, product);
         else if (t.n_walked)
             runs_over(&r, NULL, 0, t.n_walked, k.walked, k.data);
         else

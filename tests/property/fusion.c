@@ -103,6 +103,8 @@ static mx next_value(const struct graph *g)
         enum fold f = draw(2) ? FOLD_SUM : (enum fold)draw(FOLD_ANY + 1);
         if (f >= FOLD_ALL)
             x = mx_astype(x, DT_bool_);
+        else if (draw(2)) /* whose factors may be read */
+            x = draw(2) ? mx_square(x) : mx_multiply(x, any(g));
         return mx_broadcast_to(mx_reduce(x, f, &axis, g->ndim && draw(3) ? 1 : 0, true), g->ndim, g->shape);
     }
     case 5: return mx_contiguous(x, false);

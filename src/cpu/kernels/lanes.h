@@ -6,19 +6,27 @@
 
 #include "cpu/kernels/level.h"
 
-/* Bytes of a register. */
+/* Bytes of a register, and what instructions on it are called. */
 #if defined __AVX512F__
 #include <immintrin.h>
 #define REGISTER 64
+#define INSTRUCTION(name) _mm512_##name
 #elif defined __AVX2__
 #include <immintrin.h>
 #define REGISTER 32
+#define INSTRUCTION(name) _mm256_##name
+#elif defined __SSE2__
+#include <emmintrin.h>
+#define REGISTER 16
+#define INSTRUCTION(name) _mm_##name
 #else
 #define REGISTER 16
 #endif
 
 typedef double doubles __attribute__((vector_size(REGISTER)));
+typedef double loose_doubles __attribute__((vector_size(REGISTER), aligned(8), may_alias)); /* in memory */
 typedef double two_doubles __attribute__((vector_size(16)));
+typedef float floats __attribute__((vector_size(REGISTER)));
 typedef float half_of_floats __attribute__((vector_size(REGISTER / 2)));
 
 /* As many elements as a register holds doubles, as those: of floats compilers take two conversions for one. */
@@ -34,6 +42,28 @@ TEMPLATE doubles doubles_f32(half_of_floats x)
 }
 TEMPLATE doubles doubles_f64(doubles x) { return x; }
 
+/* The smaller and the larger of two lanes; b where one of them is NaN.  One instruction, which compilers make of that
+ * only in loops over single elements. */
+#if defined INSTRUCTION
+#define EXTREME_LANES(name, op)                                                                           \
+    TEMPLATE floats name##_lanes_f32(floats a, floats b) { return (floats)INSTRUCTION(name##_ps)(a, b); } \
+    TEMPLATE doubles name##_lanes_f64(doubles a, doubles b) { return (doubles)INSTRUCTION(name##_pd)(a, b); }
+#else
+#define EXTREME_LANES(name, op)                                             \
+    TEMPLATE floats name##_lanes_f32(floats a, floats b)                    \
+    {                                                                       \
+        __typeof__(a < b) m = a op b;                                       \
+        return (floats)(((__typeof__(m))a & m) | ((__typeof__(m))b & ~m));  \
+    }                                                                       \
+    TEMPLATE doubles name##_lanes_f64(doubles a, doubles b)                 \
+    {                                                                       \
+        __typeof__(a < b) m = a op b;                                       \
+        return (doubles)(((__typeof__(m))a & m) | ((__typeof__(m))b & ~m)); \
+    }
+#endif
+EXTREME_LANES(min, <)
+EXTREME_LANES(max, >)
+
 union of_doubles {
     doubles v;
     two_doubles part[REGISTER / 16];
@@ -46,6 +76,21 @@ TEMPLATE double sum_of_lanes(doubles a)
     two_doubles y = u.part[0];
     for (int k = 1; k < REGISTER / 16; k++) y += u.part[k];
     return y[0] + y[1];
+}
+
+/* The sums of the lanes of as many as a register has, each as above. */
+TEMPLATE doubles sums_of_lanes(const doubles v[])
+{
+#if REGISTER == 32
+    doubles a = __builtin_shufflevector(v[0], v[2], 0, 1, 4, 5) + __builtin_shufflevector(v[0], v[2], 2, 3, 6, 7);
+    doubles b = __builtin_shufflevector(v[1], v[3], 0, 1, 4, 5) + __builtin_shufflevector(v[1], v[3], 2, 3, 6, 7);
+    return __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
+#else
+    doubles y = { 0 };
+    UNROLL
+    for (int k = 0; k < REGISTER / 8; k++) y[k] = sum_of_lanes(v[k]);
+    return y;
+#endif
 }
 
 TEMPLATE double product_of_lanes(doubles a)

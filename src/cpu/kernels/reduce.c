@@ -239,6 +239,8 @@ const struct reduce_kernels LEVEL(reduce_kernels) = {
               [REDUCE_PROD] = BOTH(prod_rows),
               [REDUCE_MIN] = BOTH(min_rows),
               [REDUCE_MAX] = BOTH(max_rows) },
+    .dot = BOTH(dot),
+    .dot_rows = BOTH(dot_rows),
     .col = { [REDUCE_SUM] = { TYPES(COL_OF, sum, ) },
              [REDUCE_PROD] = { TYPES(COL_OF, prod, ) },
              [REDUCE_MIN] = { TYPES(COL_OF, min, ) },

@@ -36,6 +36,9 @@ static inline void fold_times(union fold_acc *acc, double re, double im)
 typedef void reduce_row_fn(union fold_acc *acc, const void *x, size_t n);
 /* y[i] = fold of x[i * stride .. + n) from nothing, for each row; y of x's type. */
 typedef void reduce_rows_fn(void *y, const void *x, int64_t stride, size_t rows, size_t n);
+/* Sums of products: *acc += sum of x[i] * y[i], of at most 1,024; and z[i] = that of each row, of n elements. */
+typedef void reduce_dot_fn(union fold_acc *acc, const void *x, const void *y, size_t n);
+typedef void reduce_dot_rows_fn(void *z, const void *x, const void *y, size_t rows, size_t n);
 /* acc[j] = fold of acc[j] and x[i * stride + j] over `rows` rows; stride in elements, cols <= REDUCE_COLS. */
 typedef void reduce_col_fn(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols);
 enum { REDUCE_COLS = 512, REDUCE_ROWS = 32 /* that are folded before they go into acc */ };
@@ -46,12 +49,14 @@ typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
 typedef void places_fn(uint32_t *y, const void *x, size_t rows, size_t n);
 /* y = exp(x - max) / sum, or its logarithm, (x - max) - log(sum), for each row of n > 0 elements; y may be x. */
 typedef void softmax_fn(void *y, const void *x, size_t rows, size_t n);
-/* log(sum(exp(x - most))) and most, the largest of x; where that is infinite or NaN, 0. */
-typedef double logsumexp_fn(const void *x, size_t n, double *most);
+/* log(sum(exp(x - most))) and most, the largest of x, for each row; where that is infinite or NaN, 0. */
+typedef void logsumexp_fn(double *log, double *most, const void *x, size_t rows, size_t n);
 
 struct reduce_kernels {
     reduce_row_fn *row[REDUCE_COUNT][DT_COUNT];   /* half types: cast to float32 first */
     reduce_rows_fn *rows[REDUCE_COUNT][DT_COUNT]; /* float32 and float64, of the folds they have */
+    reduce_dot_fn *dot[DT_COUNT];                 /* float32 and float64 */
+    reduce_dot_rows_fn *dot_rows[DT_COUNT];
     reduce_col_fn *col[REDUCE_COUNT][DT_COUNT];
     find_fn *find[DT_COUNT];
     places_fn *places[2][DT_COUNT]; /* of the least and of the largest; float32 and float64 */

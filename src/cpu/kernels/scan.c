@@ -1,34 +1,47 @@
 /* scan.c: the running folds of this level.
  *
- * Sums and products of floats are carried in double.  A vector of eight is folded with itself moved
- * by one, two and four places; what was carried comes in last, so that is all that one vector waits
- * for. */
+ * Sums and products of floats are carried in double.  A register is folded with itself moved by one place, by two and
+ * so on; what was carried comes in last and goes on by one fold, so that is all that one register waits for. */
 #include "cpu/kernels/scan.h"
 
-#include "cpu/kernels/level.h"
+#include "cpu/kernels/lanes.h"
 #include "shared/scalar.h"
 
-typedef double f64x8 __attribute__((vector_size(64)));
-typedef int64_t i64x8 __attribute__((vector_size(64)));
-typedef int32_t i32x8 __attribute__((vector_size(32)));
-typedef float f32x8 __attribute__((vector_size(32)));
-typedef float f32x8_any __attribute__((vector_size(32), aligned(4)));
-typedef double f64x8_any __attribute__((vector_size(64), aligned(8)));
-#define UP_BY_1(x, first) __builtin_shufflevector(x, first, 8, 0, 1, 2, 3, 4, 5, 6)
-#define UP_BY_2(x, first) __builtin_shufflevector(x, first, 8, 9, 0, 1, 2, 3, 4, 5)
-#define UP_BY_4(x, first) __builtin_shufflevector(x, first, 8, 9, 10, 11, 0, 1, 2, 3)
-#define TURNED(x) __builtin_shufflevector(x, x, 7, 6, 5, 4, 3, 2, 1, 0)
-#define LAST(x) __builtin_shufflevector(x, x, 7, 7, 7, 7, 7, 7, 7, 7)
+/* Lanes of a register, as words that macros can be named by. */
+#if REGISTER == 64
+#define OF_DOUBLES 8
+#define OF_FLOATS 16
+#elif REGISTER == 32
+#define OF_DOUBLES 4
+#define OF_FLOATS 8
+#else
+#define OF_DOUBLES 2
+#define OF_FLOATS 4
+#endif
+
+/* Lane i of N comes from lane f(i) of x, those from N on of `first`. */
+#define MOVED(x, first, f) __builtin_shufflevector(x, first, PASTE(EACH, N)(f))
+#define EACH_2(f) f(0), f(1)
+#define EACH_4(f) EACH_2(f), f(2), f(3)
+#define EACH_8(f) EACH_4(f), f(4), f(5), f(6), f(7)
+#define EACH_16(f) EACH_8(f), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
+#define UP(i, by) ((i) < (by) ? N + (i) : (i) - (by))
+#define UP_BY_1(i) UP(i, 1)
+#define UP_BY_2(i) UP(i, 2)
+#define UP_BY_4(i) UP(i, 4)
+#define UP_BY_8(i) UP(i, 8)
+#define TURNED(i) (N - 1 - (i))
+#define LAST(i) (N - 1)
 
 /* v = fold of `before` and v.  A later element wins, or what came before it: NaN stays. */
-#define sum_into(V, M, before, v) v = (before) + v
-#define prod_into(V, M, before, v) v = (before)*v
-#define min_into(V, M, before, v) PICK(V, M, before, v, <)
-#define max_into(V, M, before, v) PICK(V, M, before, v, >)
-#define PICK(V, M, before, v, wins)                     \
-    do {                                                \
-        M ahead = (v wins before) | (v != v);           \
-        v = (V)(((M)v & ahead) | ((M)before & ~ahead)); \
+#define sum_into(before, v) v = (before) + v
+#define prod_into(before, v) v = (before)*v
+#define min_into(before, v) PICK(before, v, <)
+#define max_into(before, v) PICK(before, v, >)
+#define PICK(before, v, wins)                                                                       \
+    do {                                                                                            \
+        __typeof__(v < v) ahead = (v wins before) | (v != v);                                       \
+        v = (__typeof__(v))(((__typeof__(ahead))v & ahead) | ((__typeof__(ahead))before & ~ahead)); \
     } while (0)
 TEMPLATE double one_sum(double a, double x) { return a + x; }
 TEMPLATE double one_prod(double a, double x) { return a * x; }
@@ -37,15 +50,11 @@ TEMPLATE double one_max(double a, double x) { return x > a || x != x ? x : a; }
 
 #define T float
 #define S f32
-#define T8 f32x8
-#define M8 i32x8
-#define LOAD f32x8_any
+#define LANES_OF_T OF_FLOATS
 #include "cpu/kernels/scan_float.inc"
 #define T double
 #define S f64
-#define T8 f64x8
-#define M8 i64x8
-#define LOAD f64x8_any
+#define LANES_OF_T OF_DOUBLES
 #include "cpu/kernels/scan_float.inc"
 
 /* ---- integers and complex numbers */
@@ -165,14 +174,17 @@ static void recurrence_c64(union fold_acc *acc, void *z, const void *a, const vo
 /* The sums of the even and of the odd elements. */
 TEMPLATE void total(double y[2], const float *p, size_t n)
 {
-    f64x8 a = { 0 }, b = a;
+    enum { L = OF_DOUBLES };
+    doubles a = { 0 }, b = a, c = a, d = a;
     size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        a += __builtin_convertvector(*(const f32x8_any *)(p + i), f64x8);
-        b += __builtin_convertvector(*(const f32x8_any *)(p + i + 8), f64x8);
+    for (; i + 4 * L <= n; i += 4 * L) {
+        a += doubles_f32(*(const loose_some_f32 *)(p + i));
+        b += doubles_f32(*(const loose_some_f32 *)(p + i + L));
+        c += doubles_f32(*(const loose_some_f32 *)(p + i + 2 * L));
+        d += doubles_f32(*(const loose_some_f32 *)(p + i + 3 * L));
     }
-    a += b;
-    for (int k = 0; k < 8; k++) y[k & 1] += a[k];
+    a = (a + b) + (c + d);
+    for (int k = 0; k < L; k++) y[k & 1] += a[k];
     for (; i < n; i++) y[i & 1] += (double)p[i];
 }
 
