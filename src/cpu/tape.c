@@ -97,7 +97,7 @@ static inline void frame_go_to(const struct tape_program *t, struct thread_slots
 
 /* A step's part of each stream of the next tile.  A processor foresees one stream within a page, not many
  * short stretches; all at once would make the first step wait.  (Chain of 8 additions and products of
- * five operands: 1.8 times as fast as without; in cache it costs a fifth.)  Inlined, or GCC finds that it
+ * five operands: 1.7 times as fast as without; in cache it costs a quarter.)  Inlined, or GCC finds that it
  * does nothing. */
 static inline __attribute__((always_inline)) void fetch(const struct tape_program *t, int step, void *const p[])
 {
