@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/sizes.h"
 #include "cpu/made.h"
 #include "cpu/run.h"
 #include "cpu/runs.h"
@@ -27,8 +28,8 @@ enum {
     LEAST = 16,            /* elements of a tile */
     FRAME = 32 << 10,      /* bytes of registers: LEAST elements of as many as there may be fit in */
     L1 = 32 << 10,         /* bytes for what a tile and the next one touch */
-    FAR = 2 << 20,         /* bytes of operands and outputs that no cache near the processor holds */
-    MOST = 512,            /* elements of a tile of those; 1,024 measured a little slower */
+    FAR = 1 << 20,         /* bytes of operands and outputs that no cache near the processor holds */
+    LINE = 64,             /* bytes of a cache's line */
     AHEAD = 256,           /* elements of the shortest tile that is worth fetching the next for */
     STREAMS = 12,          /* slots that are fetched ahead */
 };
@@ -53,12 +54,19 @@ struct tape_slot {
     bool frame;
 };
 
+/* Memory that is fetched a tile ahead. */
+struct tape_stream {
+    int slot, bytes, share; /* of a tile, of a step */
+};
+
 struct tape_program {
     int n_steps, n_slots, n_walked, n_moving, n_ahead;
+    int64_t tile; /* elements */
+    struct tape_stream ahead[STREAMS];
     struct tape_step step[STEPS];
     struct tape_slot slot[SLOTS];
     int walked[RUN_OPERANDS]; /* slots of the operands that come as runs */
-    int moving[VALUES];       /* slots in memory that move on with the tile; the first are fetched ahead */
+    int moving[VALUES];       /* slots in memory that move on with the tile */
     int read[2];              /* slots of what a reduction reads, two where they are factors */
     int made;                 /* the one of them that nobody else keeps; -1: none */
     size_t made_size;
@@ -89,17 +97,17 @@ static inline void frame_go_to(const struct tape_program *t, struct thread_slots
         w->p[t->made] = making.y + (at - making.at) * (int64_t)t->made_size;
 }
 
-/* A step's part of the next tile's memory.  A processor foresees one stream within a page, not many
+/* A step's part of each stream of the next tile.  A processor foresees one stream within a page, not many
  * short stretches; all at once would make the first step wait.  (Chain of 8 additions and products of
- * five operands: 1.7 times as fast as without; in cache it costs a quarter.)  Inlined, or GCC finds
- * that it does nothing. */
-static inline __attribute__((always_inline)) void fetch(const struct tape_program *t, int step, void *const p[],
-                                                        int64_t n)
+ * five operands: 1.7 times as fast as without; in cache it costs a quarter.)  Inlined, or GCC finds that it
+ * does nothing. */
+static inline __attribute__((always_inline)) void fetch(const struct tape_program *t, int step, void *const p[])
 {
     for (int k = 0; k < t->n_ahead; k++) {
-        int64_t bytes = n * t->slot[t->moving[k]].step, each = bytes / t->n_steps + 63;
-        const char *x = (const char *)p[t->moving[k]] + bytes + step * each;
-        for (int64_t i = 0; i < each; i += 64) __builtin_prefetch(x + i);
+        const struct tape_stream *s = &t->ahead[k];
+        int from = step * s->share, to = from + s->share < s->bytes ? from + s->share : s->bytes;
+        const char *x = (const char *)p[s->slot] + s->bytes;
+        for (; from < to; from += LINE) __builtin_prefetch(x + from);
     }
 }
 
@@ -110,8 +118,8 @@ static inline void run_steps(const struct tape_program *t, const struct thread_s
     for (int i = 0; i < t->n_steps; i++) {
         const struct tape_step *c = &t->step[i];
         int y = c->y, a = c->x[0], b = c->x[1], d = c->x[2];
-        if (n >= AHEAD)
-            fetch(t, i, p, n);
+        if (n == t->tile)
+            fetch(t, i, p);
         switch (c->kind) {
         case STEP_UNARY: c->fn.unary(p[y], p[a], (size_t)n); break;
         case STEP_BINARY: c->fn.binary(p[y], p[a], stride[a], p[b], stride[b], (size_t)n); break;
@@ -506,21 +514,31 @@ static int make_program(struct tape_maker *k, int n, struct entry *const m[], co
     return 0;
 }
 
+static void plan_ahead(struct tape_program *t)
+{
+    t->n_ahead = t->n_moving < STREAMS ? t->n_moving : STREAMS;
+    for (int i = 0; i < t->n_ahead; i++) {
+        int slot = t->moving[i], bytes = (int)t->tile * t->slot[slot].step, lines = bytes / LINE;
+        t->ahead[i] = (struct tape_stream){ slot, bytes, (int)ceil_div(lines, t->n_steps) * LINE };
+    }
+}
+
 /* Chooses the tile of `size` elements in all, and gives registers their places. */
 static void tape_layout(struct tape_maker *k, struct runs *r, int64_t size)
 {
     struct tape_program *t = k->t;
     /* One step reads as a kernel alone does, which needs no fetching: all of it at once would make that step wait. */
-    bool far = size * (int64_t)k->stream > FAR && t->n_steps > 1;
+    bool far = size * (int64_t)k->stream >= FAR && t->n_steps > 1;
     int64_t tile = L1 / (int64_t)((far ? 2 : 1) * k->stream + (size_t)k->registers * k->unit + 1);
-    int64_t most = far ? MOST : TILE;
-    tile = tile > most ? most : tile < 64 ? LEAST : tile / 64 * 64;
+    tile = tile > TILE ? TILE : tile < 64 ? LEAST : tile / 64 * 64;
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].frame)
             t->slot[i].base *= k->unit * (size_t)tile;
         else if (t->slot[i].step)
             t->moving[t->n_moving++] = i;
-    t->n_ahead = !far ? 0 : t->n_moving < STREAMS ? t->n_moving : STREAMS;
+    t->tile = tile;
+    if (far && tile >= AHEAD)
+        plan_ahead(t);
     r->kernel = run_tile;
     r->fn.tape = t;
     r->repeats = k->repeats;
@@ -560,7 +578,7 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     struct runs r;
     struct entry *last = m[n - 1];
     int read = last->node->op->traits & FUSE ? -1 : last->from[0];
-    t.n_steps = t.n_slots = t.n_walked = t.n_moving = 0;
+    t.n_steps = t.n_slots = t.n_walked = t.n_moving = t.n_ahead = 0;
     t.made = -1;
     k.t = &t;
     k.n_free = k.registers = k.n_constants = k.n_held = 0;

@@ -31,25 +31,38 @@ FN float m_copysign_f32(float x, float sign) { return __builtin_copysignf(x, sig
  * show. */
 #define ROUNDER_F32 12582912.0f
 
-FN float pow2_f32(int n) { return f32_bits((uint32_t)(n + 127) << 23); } /* -126 <= n <= 127 */
+/* The smaller of x and `most` > 0 in one instruction, by their bits; a NaN may become `most`. */
+FN float at_most_f32(float x, float most)
+{
+    int32_t u = (int32_t)bits_f32(x), v = (int32_t)bits_f32(most);
+    return f32_bits((uint32_t)(u < v ? u : v));
+}
+/* y, which has no sign, with that of x. */
+FN float signed_f32(float y, float x) { return f32_bits(bits_f32(y) | (bits_f32(x) & 0x80000000u)); }
 
-/* x = n ln 2 + r with |r| < 0.35; |x| < 128 or NaN.  The first part of ln 2 has so few bits that n
- * times it is exact. */
+/* 2^(n - 127) of the low bits of n, for results between 2^-126 and 2^127. */
+FN float pow2_f32(uint32_t n) { return f32_bits(n << 23); }
+/* x 2^(n - 254) in two factors, so that subnormal results round once and overflow becomes infinite. */
+FN float scale_f32(float x, uint32_t n)
+{
+    uint32_t half = n >> 1;
+    return x * pow2_f32(half) * pow2_f32(n - half);
+}
+
+/* x = n ln 2 + r with |r| < 0.35; |x| < 2^22, infinite or NaN.  The first part of ln 2 has so few bits
+ * that n times it is exact.  The low bits of `shifted` = n + zero are those of n + bias, where zero is
+ * ROUNDER_F32 + bias.  Of an x beyond that range, `shifted` is held down: what is left makes r so large
+ * that e^r overflows. */
 struct exp_f32 {
     float r;
-    int n;
+    uint32_t n;
 };
-FN struct exp_f32 exp_split_f32(float x)
+FN float exp_shifted_f32(float x, float zero) { return MA(x, 1.442695041f, zero); }
+FN struct exp_f32 exp_split_f32(float x, float shifted, float zero)
 {
-    float shifted = x * 1.442695041f + ROUNDER_F32, n = shifted - ROUNDER_F32;
-    struct exp_f32 y = { MA(n, -1.428606820e-06f, MA(n, -0.693145752f, x)), (int)(bits_f32(shifted) - 0x4b400000u) };
+    float n = shifted - zero;
+    struct exp_f32 y = { MA(n, -1.428606820e-06f, MA(n, -0.693145752f, x)), bits_f32(shifted) };
     return y;
-}
-/* 2^n in two factors, so that subnormal results round once and overflow becomes infinite. */
-FN float scale_f32(float x, int n)
-{
-    int half = n >> 1;
-    return x * pow2_f32(half) * pow2_f32(n - half);
 }
 
 /* e^r - 1 */
@@ -61,18 +74,22 @@ FN float exp_tail_f32(float r)
 }
 FN float m_exp_f32(float x)
 {
-    struct exp_f32 s = exp_split_f32(x > 89 ? 89 : x < -104 ? -104 : x);
-    return scale_f32(1 + exp_tail_f32(s.r), s.n);
+    float zero = ROUNDER_F32 + 254, shifted = at_most_f32(exp_shifted_f32(x, zero), zero + 129);
+    struct exp_f32 s = exp_split_f32(x, shifted, zero);
+    float y = scale_f32(1 + exp_tail_f32(s.r), s.n);
+    return x < -104 ? 0 : y;
 }
 
 /* (2^n - 1) + 2^n (e^r - 1) */
 FN float m_expm1_f32(float x)
 {
-    struct exp_f32 s = exp_split_f32(x > 89 ? 89 : x < -18 ? -18 : x);
+    float zero = ROUNDER_F32 + 126, shifted = at_most_f32(exp_shifted_f32(x, zero), zero + 128);
+    struct exp_f32 s = exp_split_f32(x, shifted, zero);
     float p =
         poly5_f32(s.r, 0.5f, 1.666666567e-01f, 4.166648537e-02f, 8.333541453e-03f, 1.393322833e-03f, 1.976699423e-04f);
-    float h = pow2_f32(s.n - 1); /* halved: 2^128 overflows */
+    float h = pow2_f32(s.n); /* halved: 2^128 overflows */
     float y = 2 * (h * MA(s.r * s.r, p, s.r) + (h - 0.5f));
+    y = x < -18 ? -1 : y;
     return x == 0 ? x : y;
 }
 
@@ -256,8 +273,9 @@ FN float m_atan2_f32(float y, float x)
 /* e^a / 2, a >= 0 */
 FN float half_exp_f32(float a)
 {
-    struct exp_f32 s = exp_split_f32(a > 90 ? 90 : a);
-    return scale_f32(1 + exp_tail_f32(s.r), s.n - 1);
+    float zero = ROUNDER_F32 + 253, shifted = at_most_f32(exp_shifted_f32(a, zero), zero + 131);
+    struct exp_f32 s = exp_split_f32(a, shifted, zero);
+    return scale_f32(1 + exp_tail_f32(s.r), s.n);
 }
 FN float m_sinh_f32(float x)
 {
@@ -274,10 +292,11 @@ FN float m_cosh_f32(float x)
 FN float m_tanh_f32(float x)
 {
     float a = m_fabs_f32(x), z = a * a;
-    struct exp_f32 s = exp_split_f32(2 * (a > 10 ? 10 : a));
+    float zero = ROUNDER_F32 + 127, shifted = at_most_f32(exp_shifted_f32(2 * a, zero), zero + 30);
+    struct exp_f32 s = exp_split_f32(2 * a, shifted, zero);
     float two_n = pow2_f32(s.n), far = 1 - 2 / (MA(two_n, exp_tail_f32(s.r), two_n) + 1);
     float p = poly4_f32(z, -3.333328068e-01f, 1.333140582e-01f, -5.373651534e-02f, 2.062816732e-02f, -5.692296196e-03f);
-    return m_copysign_f32(a < 0.625f ? MA(a * z, p, a) : far, x);
+    return signed_f32(a < 0.625f ? MA(a * z, p, a) : far, x);
 }
 
 /* erf(x) / x - 1 of z = x^2, below 1 */
@@ -287,15 +306,16 @@ FN float erf_slope_f32(float z)
                      -7.997853099e-04f, 7.806903886e-05f);
 }
 FN float m_erf_near_f32(float x) { return MA(x, erf_slope_f32(x * x), x); }
-/* 1 - e^q(x) beyond 1, with q fitted to log(erfc) */
+/* 1 - e^q(x) beyond 1, with q fitted to log(erfc); at_most_f32 loses a NaN, which is not beyond. */
 FN float m_erf_f32(float x)
 {
-    float a = m_fabs_f32(x), b = a > 4 ? 4 : a, p = erf_slope_f32(a * a);
+    float a = m_fabs_f32(x), b = at_most_f32(a, 4), p = erf_slope_f32(a * a);
     float q = poly6_f32(b, -3.41512583e-04f, -1.127089262e+00f, -6.381446719e-01f, -1.031069234e-01f, 2.183815464e-02f,
                         -2.947681816e-03f, 1.863813814e-04f);
-    struct exp_f32 s = exp_split_f32(q);
+    float zero = ROUNDER_F32 + 127;
+    struct exp_f32 s = exp_split_f32(q, exp_shifted_f32(q, zero), zero);
     float two_n = pow2_f32(s.n), far = 1 - MA(two_n, exp_tail_f32(s.r), two_n);
-    return m_copysign_f32(a < 1 ? MA(a, p, a) : far, x);
+    return signed_f32(a >= 1 ? far : MA(a, p, a), x);
 }
 
 /* x g(w) with w = -log(1 - x^2); beyond w = 5 a polynomial in sqrt(w). */

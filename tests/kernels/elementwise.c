@@ -238,6 +238,32 @@ static void against_base(const struct cpu_kernels *k, const struct cpu_kernels *
     }
 }
 
+/* Where nothing is far, shorter formulas run: one number that is must be found wherever it lies. */
+static void one_far(void **unused)
+{
+    (void)unused;
+    static const size_t places[] = { 0, 1, 127, 128, 255, 511, 512, 640, 1023, 1100 };
+    static float x[1101], y[1101];
+    static double u[1101], v[1101];
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
+        for (int r = 0; k && r < UNARY_COUNT; r++)
+            for (size_t p = 0; k->unary[r][DT_float32] && p < sizeof places / sizeof *places; p++) {
+                float one;
+                double other;
+                for (int i = 0; i < 1101; i++) u[i] = x[i] = (float)i / 2048 - 0.25f;
+                u[places[p]] = x[places[p]] = 3e6f;
+                k->unary[r][DT_float32](y, x, 1101);
+                k->unary[r][DT_float32](&one, x + places[p], 1);
+                k->unary[r][DT_float64](v, u, 1101);
+                k->unary[r][DT_float64](&other, u + places[p], 1);
+                if (!near_f32(y[places[p]], one, 0) || !near_f64(v[places[p]], other, 0))
+                    COMPLAIN("%s %s: the far one at %zu was taken for near\n", k->isa, unary_rows[r].name, places[p]);
+            }
+    }
+    assert_int_equal(complaints, 0);
+}
+
 static void rows(void **unused)
 {
     (void)unused;
@@ -628,7 +654,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_full),   cmocka_unit_test(rows),      cmocka_unit_test(casts),
         cmocka_unit_test(half_round_trip), cmocka_unit_test(odd_bools), cmocka_unit_test(moves),
-        cmocka_unit_test(transpositions),  cmocka_unit_test(selection),
+        cmocka_unit_test(transpositions),  cmocka_unit_test(selection), cmocka_unit_test(one_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

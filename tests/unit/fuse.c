@@ -84,6 +84,29 @@ static void groups(void **state)
     mx_fuse_least(1);
 }
 
+/* Programs whose operands are fetched ahead: of more streams than steps, than are fetched, of short
+ * elements, and with a last tile of any size. */
+static void ahead(void **state)
+{
+    (void)state;
+    MX_SCOPE(NULL);
+    enum { N = 300007 };
+    mx x[20], y, few, last;
+    for (int i = 0; i < 20; i++) x[i] = plus(ramp(N), i);
+    assert_int_equal(mx_eval(20, x), 0);
+    y = x[0];
+    for (int i = 1; i < 20; i++) y = mx_add(y, x[i]);
+    few = mx_where(mx_less(x[0], x[1]), x[2], x[3]);
+    last = mx_square(mx_astype(mx_greater(few, mx_scalar_like(1000, few)), DT_float32));
+    count(y, 1, 1);
+    assert_int_equal(mx_eval(3, (mx[]){ y, few, last }), 0);
+    for (int i = 0; i < N; i++) {
+        assert_float_equal(at(y, i), 20.0f * i + 190, 1);
+        assert_float_equal(at(few, i), i + 2, 0);
+        assert_float_equal(at(last, i), i + 2 > 1000, 0);
+    }
+}
+
 /* Intermediates that are held come out; others have no memory. */
 static void held(void **state)
 {
@@ -297,8 +320,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_teardown(f, nothing_left)
     const struct CMUnitTest tests[] = {
-        TEST(groups),    TEST(held),    TEST(in_place), TEST(strided),
-        TEST(no_memory), TEST(spoiled), TEST(deep),     TEST(interrupted),
+        TEST(groups),    TEST(ahead),   TEST(held), TEST(in_place),    TEST(strided),
+        TEST(no_memory), TEST(spoiled), TEST(deep), TEST(interrupted),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
