@@ -139,6 +139,22 @@ static struct cut cut_warps(struct attention_call *c, enum dtype t)
     return (struct cut){ NULL };
 }
 
+/* Of float32: the smaller of those kernels where it holds a head. */
+static struct cut cut_parts(struct attention_call *c)
+{
+#define X(width, tall, keys) { "attention_parts_" #width, width, tall, ATTENTION_PARTS_BYTES(width, tall, keys) },
+    static const struct {
+        const char *name;
+        int width, tall;
+        size_t bytes;
+    } kernels[] = { ATTENTION_PARTS(X) };
+#undef X
+    static struct gpu_found found[2];
+    int k = greatest(c->d, c->e) > kernels[0].width;
+    cut_tiles(c, 64 * kernels[k].tall, kernels[k].width);
+    return (struct cut){ "attention", kernels[k].name, &found[k], ATTENTION_WARP_THREADS, kernels[k].bytes };
+}
+
 static struct cut cut_groups(struct attention_call *c, enum dtype t)
 {
 #define X(width, keys) { "attention_groups_" #width, width, ATTENTION_GROUPS_BYTES(width, keys) },
@@ -160,7 +176,7 @@ static struct cut cut_groups(struct attention_call *c, enum dtype t)
 
 static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
 {
-    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
+    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT], parts;
     struct cut cut = { NULL };
     bool units = dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t);
     bool small = greatest(c->d, c->e) <= 128;
@@ -168,6 +184,8 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
         return cut_split(c, t);
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
+    if (t == DT_float32 && gpu_has(g, &parts, "attention", "attention_parts_64", t))
+        return cut_parts(c);
     if (units && c->rows > ATTENTION_GROUP_ROWS / 2 &&
         gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t))
         cut = cut_groups(c, t);

@@ -22,6 +22,12 @@ enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
  * begin in different banks. */
 #define ATTENTION_WARPS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 2)
 
+/* The same of float32 (attention_parts_tile.inc), of which a head may have several times as many elements. */
+#define ATTENTION_PARTS(X) \
+    X(64, 1, 32)           \
+    X(128, 1, 32)
+#define ATTENTION_PARTS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 4)
+
 /* Those for a few queries (attention_split.inc): keys at a time, and shared memory, where at last sums are. */
 enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64 };
 #define ATTENTION_SPLIT_BYTES(width) ((ATTENTION_SPLIT + 4 * ATTENTION_SPLIT_KEYS) * ((width) + 8) * 2)
