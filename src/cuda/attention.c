@@ -286,8 +286,8 @@ static struct slopes numbers_to(int to, const struct attention_call *c, enum dty
     static const char *const names[][SLOPES] = { { "attention_to_queries_64", "attention_to_keys_64" },
                                                  { "attention_to_queries_128", "attention_to_keys_128" } };
     static struct gpu_found found[2][SLOPES][DT_COUNT];
-    int64_t widest = to == TO_KEYS ? greatest(c->d, c->e) : c->d;
-    bool large = t != DT_float64 && widest > 64;
+    int64_t widest = greatest(c->d, c->e);
+    bool large = t != DT_float64 && ((to == TO_KEYS ? widest : c->d) > 64 || widest > 128);
     return (struct slopes){ "attention_vjp",
                             names[large][to],
                             &found[large][to][t],
@@ -328,6 +328,26 @@ static struct slopes warps_to(int to, const struct attention_call *c, enum dtype
     return smallest(SIZES, to == TO_KEYS ? to_keys : to_queries, found, to, c, t);
 }
 
+static struct slopes parts_to(int to, const struct attention_call *c)
+{
+#define X(w, tall, step)                                                                                 \
+    { { "attention_vjp", "attention_parts_to_queries_" #w, NULL, 64 * (tall), w, ATTENTION_WARP_THREADS, \
+        ATTENTION_PARTS_VJP_BYTES(w, tall, step) },                                                      \
+      { "attention_vjp", "attention_parts_to_keys_" #w, NULL, 64 * (tall), w, ATTENTION_WARP_THREADS,    \
+        ATTENTION_PARTS_VJP_BYTES(w, tall, step) } },
+    static const struct slopes kernels[][SLOPES] = { ATTENTION_PARTS_VJP(X) };
+#undef X
+    enum { SIZES = sizeof kernels / sizeof *kernels };
+    static struct gpu_found found[SIZES][SLOPES];
+    for (int k = 0; k < SIZES; k++)
+        if (greatest(c->d, c->e) <= kernels[k][to].width) {
+            struct slopes s = kernels[k][to];
+            s.found = &found[k][to];
+            return s;
+        }
+    return (struct slopes){ NULL };
+}
+
 /* Of the same sizes. */
 static struct slopes groups_to(int to, const struct attention_call *c, enum dtype t)
 {
@@ -349,13 +369,15 @@ static struct slopes groups_to(int to, const struct attention_call *c, enum dtyp
 
 static struct slopes slopes_to(struct gpu *g, int to, const struct attention_call *c, enum dtype t)
 {
-    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
+    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT], parts;
     struct slopes s = { NULL };
     bool half = dtype_is_half(t), tall = least(c->rows, c->keys) > ATTENTION_GROUP_ROWS / 2;
     if (half && tall && gpu_has(g, &groups[t], "attention_groups_vjp", "attention_groups_to_keys_64", t))
         s = groups_to(to, c, t);
     if (half && !s.name && gpu_has(g, &warps[t], "attention_vjp", "attention_warps_to_keys_64", t))
         s = warps_to(to, c, t);
+    if (t == DT_float32 && gpu_has(g, &parts, "attention_vjp", "attention_parts_to_keys_64", t))
+        s = parts_to(to, c);
     return s.name ? s : numbers_to(to, c, t);
 }
 

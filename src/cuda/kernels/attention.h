@@ -57,6 +57,13 @@ enum { ATTENTION_GROUP_THREADS = 384, ATTENTION_GROUP_ROWS = 128 };
 #define ATTENTION_TO_KEYS_BYTES(width, tall, step) \
     ((64 * (tall) + 4 * (step)) * ((width) + 8) * 2 + 32 * (tall) * (step)*4)
 
+/* The same of float32 (attention_parts_queries.inc, attention_parts_keys.inc): rows of 16 for each of four warps, whose
+ * operands stay, and a step of the others. */
+#define ATTENTION_PARTS_VJP(X) \
+    X(64, 1, 32)               \
+    X(128, 1, 24)
+#define ATTENTION_PARTS_VJP_BYTES(width, tall, step) ((128 * (tall) + 2 * (step)) * ((width) + 8) * 4)
+
 /* Those of groups of warps, of ATTENTION_GROUP_ROWS: for heads of up to so many elements, of the others at a time, of
  * which there are two places. */
 #define ATTENTION_GROUPS_TO_QUERIES(X) \
