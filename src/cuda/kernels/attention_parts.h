@@ -4,11 +4,13 @@
 #ifndef MX_CUDA_KERNELS_ATTENTION_PARTS_H
 #define MX_CUDA_KERNELS_ATTENTION_PARTS_H
 
-/* The nearest number that has ten bits behind the point, and what is left; of what is not finite, and of what is nearest
- * to 2^128, what is left is not finite either. */
-FN void split_in_parts(float x, float *large, float *rest)
+/* x as a number that has ten bits behind the point, and what is left.  ROUNDED it is the nearest one, which of the largest
+ * numbers is an infinity, so that what is left is none; CUT it is less, and more is left.  Of what is not finite, what is
+ * left is no number. */
+enum { CUT = 0, ROUNDED = 0x1000 };
+FN void split_in_parts(float x, uint32_t how, float *large, float *rest)
 {
-    *large = f32_bits((bits_f32(x) + 0x1000) & ~0x1fffu);
+    *large = f32_bits((bits_f32(x) + how) & ~0x1fffu);
     *rest = x - *large;
 }
 

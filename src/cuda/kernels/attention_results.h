@@ -83,9 +83,9 @@ FN T raw_weight(const struct attention_call *a, const struct spot *s, int64_t r,
     return F(exp)(score - top);
 }
 
-/* Of V what has been left out, for the rows of a block that see it, which have all been written; tops are theirs; every:
- * also of keys that all rows see.  By so many threads, of which this is one.  What the block works on is found once
- * more: it stays in registers where nothing asks for its address. */
+/* Of V what has been left out, for the rows of a block that see it, which have all been written; tops are theirs;
+ * every: also of keys that all rows see.  By so many threads, of which this is one.  What the block works on is found
+ * once more: it stays in registers where nothing asks for its address. */
 FN_APART void add_left_out(const struct attention_call *a, int rows, int width, const T *tops, int every, int thread,
                            int threads)
 {
