@@ -4,9 +4,9 @@
 #ifndef MX_CUDA_KERNELS_ATTENTION_PARTS_H
 #define MX_CUDA_KERNELS_ATTENTION_PARTS_H
 
-/* x as a number that has ten bits behind the point, and what is left.  ROUNDED it is the nearest one, which of the largest
- * numbers is an infinity, so that what is left is none; CUT it is less, and more is left.  Of what is not finite, what is
- * left is no number. */
+/* x as a number that has ten bits behind the point, and what is left.  ROUNDED it is the nearest one, which of the
+ * largest numbers is an infinity, so that what is left is none; CUT it is less, and more is left.  Of what is not
+ * finite, what is left is no number. */
 enum { CUT = 0, ROUNDED = 0x1000 };
 FN void split_in_parts(float x, uint32_t how, float *large, float *rest)
 {
