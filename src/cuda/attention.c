@@ -139,6 +139,22 @@ static struct cut cut_warps(struct attention_call *c, enum dtype t)
     return (struct cut){ NULL };
 }
 
+/* Of float32: the smaller of those kernels where it holds a head. */
+static struct cut cut_parts(struct attention_call *c)
+{
+#define X(width, tall, keys) { "attention_parts_" #width, width, tall, ATTENTION_PARTS_BYTES(width, tall, keys) },
+    static const struct {
+        const char *name;
+        int width, tall;
+        size_t bytes;
+    } kernels[] = { ATTENTION_PARTS(X) };
+#undef X
+    static struct gpu_found found[2];
+    int k = greatest(c->d, c->e) > kernels[0].width;
+    cut_tiles(c, 64 * kernels[k].tall, kernels[k].width);
+    return (struct cut){ "attention", kernels[k].name, &found[k], ATTENTION_WARP_THREADS, kernels[k].bytes };
+}
+
 static struct cut cut_groups(struct attention_call *c, enum dtype t)
 {
 #define X(width, keys) { "attention_groups_" #width, width, ATTENTION_GROUPS_BYTES(width, keys) },
@@ -160,7 +176,7 @@ static struct cut cut_groups(struct attention_call *c, enum dtype t)
 
 static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
 {
-    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
+    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT], parts;
     struct cut cut = { NULL };
     bool units = dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t);
     bool small = greatest(c->d, c->e) <= 128;
@@ -168,6 +184,8 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
         return cut_split(c, t);
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
+    if (t == DT_float32 && gpu_has(g, &parts, "attention", "attention_parts_64", t))
+        return cut_parts(c);
     if (units && c->rows > ATTENTION_GROUP_ROWS / 2 &&
         gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t))
         cut = cut_groups(c, t);
@@ -268,8 +286,8 @@ static struct slopes numbers_to(int to, const struct attention_call *c, enum dty
     static const char *const names[][SLOPES] = { { "attention_to_queries_64", "attention_to_keys_64" },
                                                  { "attention_to_queries_128", "attention_to_keys_128" } };
     static struct gpu_found found[2][SLOPES][DT_COUNT];
-    int64_t widest = to == TO_KEYS ? greatest(c->d, c->e) : c->d;
-    bool large = t != DT_float64 && widest > 64;
+    int64_t widest = greatest(c->d, c->e);
+    bool large = t != DT_float64 && ((to == TO_KEYS ? widest : c->d) > 64 || widest > 128);
     return (struct slopes){ "attention_vjp",
                             names[large][to],
                             &found[large][to][t],
@@ -310,6 +328,26 @@ static struct slopes warps_to(int to, const struct attention_call *c, enum dtype
     return smallest(SIZES, to == TO_KEYS ? to_keys : to_queries, found, to, c, t);
 }
 
+static struct slopes parts_to(int to, const struct attention_call *c)
+{
+#define X(w, tall, step)                                                                                 \
+    { { "attention_vjp", "attention_parts_to_queries_" #w, NULL, 64 * (tall), w, ATTENTION_WARP_THREADS, \
+        ATTENTION_PARTS_VJP_BYTES(w, tall, step) },                                                      \
+      { "attention_vjp", "attention_parts_to_keys_" #w, NULL, 64 * (tall), w, ATTENTION_WARP_THREADS,    \
+        ATTENTION_PARTS_VJP_BYTES(w, tall, step) } },
+    static const struct slopes kernels[][SLOPES] = { ATTENTION_PARTS_VJP(X) };
+#undef X
+    enum { SIZES = sizeof kernels / sizeof *kernels };
+    static struct gpu_found found[SIZES][SLOPES];
+    for (int k = 0; k < SIZES; k++)
+        if (greatest(c->d, c->e) <= kernels[k][to].width) {
+            struct slopes s = kernels[k][to];
+            s.found = &found[k][to];
+            return s;
+        }
+    return (struct slopes){ NULL };
+}
+
 /* Of the same sizes. */
 static struct slopes groups_to(int to, const struct attention_call *c, enum dtype t)
 {
@@ -331,13 +369,15 @@ static struct slopes groups_to(int to, const struct attention_call *c, enum dtyp
 
 static struct slopes slopes_to(struct gpu *g, int to, const struct attention_call *c, enum dtype t)
 {
-    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
+    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT], parts;
     struct slopes s = { NULL };
     bool half = dtype_is_half(t), tall = least(c->rows, c->keys) > ATTENTION_GROUP_ROWS / 2;
     if (half && tall && gpu_has(g, &groups[t], "attention_groups_vjp", "attention_groups_to_keys_64", t))
         s = groups_to(to, c, t);
     if (half && !s.name && gpu_has(g, &warps[t], "attention_vjp", "attention_warps_to_keys_64", t))
         s = warps_to(to, c, t);
+    if (t == DT_float32 && gpu_has(g, &parts, "attention_vjp", "attention_parts_to_keys_64", t))
+        s = parts_to(to, c);
     return s.name ? s : numbers_to(to, c, t);
 }
 

@@ -219,12 +219,13 @@ def test_rows_that_see_nothing(dtype, length):
         assert np.allclose(here[:, :, 0], wide(v).mean(2), rtol=0, atol=4 * UNIT[dtype])
 
 
+@pytest.mark.parametrize("d", [16, 100, 140], ids=str)
 @pytest.mark.parametrize("length", [1, 20], ids=str)
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
-def test_special_numbers(dtype, length):
+def test_special_numbers(dtype, length, d):
     """An infinity or a NaN in K or V or Q spoils what it spoils on the CPU."""
     for which, value in itertools.product(range(3), (np.inf, -np.inf, np.nan)):
-        x = [wide(v) for v in operands(dtype, length=length, keys=70)]
+        x = [wide(v) for v in operands(dtype, length=length, keys=70, d=d)]
         x[which][0, 0, 0, 3] = value
         with mx.stream(mx.cpu):
             x = [mx.array(v, mx.float64).astype(dtype) for v in x]
@@ -239,6 +240,19 @@ def test_special_numbers(dtype, length):
             mx.eval(sinks)
         here, there = (wide(attention(q, k, v, scale=0.25, sinks=sinks, stream=s)) for s in (mx.gpu, mx.cpu))
         assert np.allclose(here, there, rtol=4 * UNIT[dtype], atol=4 * UNIT[dtype], equal_nan=True)
+
+
+@pytest.mark.parametrize("d", [16, 100, 140], ids=str)
+def test_numbers_of_all_sizes(d):
+    """The largest float32, and others whose products are not large."""
+    q, k, v = (wide(x) for x in operands(mx.float32, length=20, keys=70, d=d))
+    v[0, 0, 5, 3] = v[0, 1, 66, 1] = np.finfo(np.float32).max
+    v[0, 0, 3, 7] = -np.finfo(np.float32).max
+    with mx.stream(mx.cpu):
+        x = [mx.array(u, mx.float64).astype(mx.float32) for u in (q * 1e-30, k * 1e30, v)]
+        mx.eval(x)
+    close(*x)
+    close(*x, mask="causal")
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -65,6 +65,44 @@ FN_APART union lanes some_lanes(const S *x, int n)
 
 /* ---- tiles */
 
+#if !defined HALF && !defined WIDE && HAS_WARP_PRODUCTS
+#include "cuda/kernels/attention_parts.h"
+
+/* Rows of a block that have been added up, of `width` columns and with so much behind each, go where they belong: it is
+ * found once more, for it not to stay in registers until then. */
+FN_APART void put_rows(const struct attention_call *a, int rows, int width, const float *y, float *tops, float *sums)
+{
+    struct spot s = spot_of(a, rows, width);
+    int i = (int)threadIdx.x, there = i < rows && s.row + i < a->rows;
+    if (there) {
+        float top = tops[i], sum = sums[i], by = finish_row(a, &s, s.row + i, &top, &sum);
+        if (s.column == 0)
+            put_row(a, s.piece, s.first + i, top, sum);
+        tops[i] = top;
+        sums[i] = by;
+    }
+    BARRIER();
+    ROLLED
+    for (; i < rows * width / 4; i += (int)blockDim.x) {
+        int row = i / (width / 4), column = i % (width / 4) * 4;
+        float four[4];
+        for (int k = 0; k < 4; k++) four[k] = y[row * (width + 8) + column + k] * sums[row];
+        if (s.row + row < a->rows)
+            put_four(a, s.piece, s.first + row, s.column + column, four);
+    }
+}
+
+#define WIDTH 64
+#define TALL 1
+#define KEYS 32
+#define N(name) name##_parts_64
+#include "cuda/kernels/attention_parts_tile.inc"
+#define WIDTH 128
+#define TALL 1
+#define KEYS 32
+#define N(name) name##_parts_128
+#include "cuda/kernels/attention_parts_tile.inc"
+#else
 #ifdef WIDE
 #define EACH 2
 #else
@@ -76,6 +114,7 @@ FN_APART union lanes some_lanes(const S *x, int n)
 #define WIDTH 64
 #define N(name) name##_tile_64
 #include "cuda/kernels/attention_tile.inc"
+#endif
 
 #if defined HALF && HAS_WARP_PRODUCTS
 #define TALL 1

@@ -22,6 +22,12 @@ enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
  * begin in different banks. */
 #define ATTENTION_WARPS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 2)
 
+/* The same of float32 (attention_parts_tile.inc), of which a head may have several times as many elements. */
+#define ATTENTION_PARTS(X) \
+    X(64, 1, 32)           \
+    X(128, 1, 32)
+#define ATTENTION_PARTS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 4)
+
 /* Those for a few queries (attention_split.inc): keys at a time, and shared memory, where at last sums are. */
 enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64 };
 #define ATTENTION_SPLIT_BYTES(width) ((ATTENTION_SPLIT + 4 * ATTENTION_SPLIT_KEYS) * ((width) + 8) * 2)
@@ -50,6 +56,13 @@ enum { ATTENTION_GROUP_THREADS = 384, ATTENTION_GROUP_ROWS = 128 };
 #define ATTENTION_TO_QUERIES_BYTES(width, tall, step) ((128 * (tall) + 2 * (step)) * ((width) + 8) * 2)
 #define ATTENTION_TO_KEYS_BYTES(width, tall, step) \
     ((64 * (tall) + 4 * (step)) * ((width) + 8) * 2 + 32 * (tall) * (step)*4)
+
+/* The same of float32 (attention_parts_queries.inc, attention_parts_keys.inc): rows of 16 for each of four warps, whose
+ * operands stay, and a step of the others. */
+#define ATTENTION_PARTS_VJP(X) \
+    X(64, 1, 32)               \
+    X(128, 1, 24)
+#define ATTENTION_PARTS_VJP_BYTES(width, tall, step) ((128 * (tall) + 2 * (step)) * ((width) + 8) * 4)
 
 /* Those of groups of warps, of ATTENTION_GROUP_ROWS: for heads of up to so many elements, of the others at a time, of
  * which there are two places. */

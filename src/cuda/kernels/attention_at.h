@@ -35,21 +35,26 @@ FN int is_wild(T v) { return v - v != 0; }
 #define EXPONENTS_bf16 0x7f807f80u
 #define ONES_bf16 0x00800080u
 
-#ifdef HALF
-/* Eight neighbours in shared memory, of which what is not finite becomes 0; `wild` counts. */
-FN void leave_out_of_eight(S *v, uint32_t *wild)
+/* Neighbours in shared memory that are copied at once, of which what is not finite becomes 0; `wild` counts. */
+FN void leave_out_of_lanes(S *v, uint32_t *wild)
 {
+#ifdef HALF
     uint32_t w[4], any = 0;
     COPY_LANES(w, v, sizeof w);
     for (int k = 0; k < 4; k++) any |= (w[k] & K(EXPONENTS)) + K(ONES);
     if (!(any & 0x80008000u))
         return;
-    for (int k = 0; k < 8; k++)
+#else
+    int any = 0;
+    for (int k = 0; k < LANES; k++) any |= is_wild(v[k]);
+    if (!any)
+        return;
+#endif
+    for (int k = 0; k < LANES; k++)
         if (is_wild(IN(v[k])))
             v[k] = zero_element();
     ATOMIC_ADD(wild, 1u);
 }
-#endif
 
 /* ---- where things are */
 

@@ -83,13 +83,15 @@ FN T raw_weight(const struct attention_call *a, const struct spot *s, int64_t r,
     return F(exp)(score - top);
 }
 
-/* Of V what has been left out, for the rows of a block that see it, which have all been written; tops are theirs.  By
- * so many threads, of which this is one.  What the block works on is found once more: it stays in registers where
- * nothing asks for its address. */
-FN_APART void add_left_out(const struct attention_call *a, int rows, int width, const T *tops, int thread, int threads)
+/* Of V what has been left out, for the rows of a block that see it, which have all been written; tops are theirs;
+ * every: also of keys that all rows see.  By so many threads, of which this is one.  What the block works on is found
+ * once more: it stays in registers where nothing asks for its address. */
+FN_APART void add_left_out(const struct attention_call *a, int rows, int width, const T *tops, int every, int thread,
+                           int threads)
 {
     struct spot s = spot_of(a, rows, width);
-    int64_t all = seen_by_all(a, &s, rows), first = all > s.from ? all : s.from, columns = width ? width : a->e;
+    int64_t all = every ? 0 : seen_by_all(a, &s, rows), first = all > s.from ? all : s.from,
+            columns = width ? width : a->e;
     for (int64_t i = thread; i < rows * columns; i += threads) {
         int64_t at = over(i, columns), column = s.column + rest_of(i, columns), r = s.row + at;
         if (r >= a->rows || column >= a->e)

@@ -9,11 +9,11 @@
 #include "cuda/kernels/warp.h"
 
 /* Of K what has been left out, for the rows of a block that see it: whatever their slopes are, the sums are no
- * numbers.  By so many threads, of which this is one. */
-FN_APART void spoil_left_out(const struct attention_call *c, int rows, int width, int thread, int threads)
+ * numbers; every: also of keys that all rows see.  By so many threads, of which this is one. */
+FN_APART void spoil_left_out(const struct attention_call *c, int rows, int width, int every, int thread, int threads)
 {
     struct spot s = spot_of(c, rows, width);
-    int64_t all = seen_by_all(c, &s, rows);
+    int64_t all = every ? 0 : seen_by_all(c, &s, rows);
     for (int i = thread; i < rows * width; i += threads) {
         int64_t r = s.row + i / width, column = s.column + i % width;
         if (r >= c->rows || column >= c->d)
@@ -40,8 +40,9 @@ FN int seen_in_part(const struct attention_call *c, int64_t row, int tile, int64
 
 /* Of Q and of the cotangents what has been left out, for the keys of a block that these rows see: whatever their slopes
  * are, the sums of dK are no numbers, and weights in front of infinities do not matter to those of dV.  `rows`: of a
- * tile of queries. */
-FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width, int rows, int thread, int threads)
+ * tile of queries; every: also of those that see all of the keys. */
+FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width, int rows, int every, int thread,
+                         int threads)
 {
     const struct attention_call *c = &a->c;
     int64_t tile = over(blockIdx.x, c->tiles), unit = over(tile, c->chunks);
@@ -55,7 +56,7 @@ FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width
             continue;
         for (int64_t row = 0; row < c->rows; row++) {
             int64_t seen = seen_by(c, rest_of(row, c->length));
-            if (!seen_in_part(c, row - rest_of(row, rows), rows, first, keys) ||
+            if ((!every && !seen_in_part(c, row - rest_of(row, rows), rows, first, keys)) ||
                 (key >= seen && seen && !(((const T *)c->top)[unit * c->rows + row] <= LOWEST)))
                 continue;
             T x = column < c->d ? IN(q[row_place(c, &c->q, row) + column]) : (T)0;
@@ -68,7 +69,7 @@ FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width
     }
 }
 
-#if defined HALF && HAS_WARP_PRODUCTS
+#if !defined WIDE && HAS_WARP_PRODUCTS
 /* The weight that a score is.  Hidden: the query sees other keys. */
 FN float near_weight(float score, float top, float by, int hidden)
 {

@@ -68,6 +68,12 @@ KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
         ((S *)a.dsinks)[blockIdx.x] = OUT((T)sum);
 }
 
+#if !defined HALF && !defined WIDE && HAS_WARP_PRODUCTS
+#define PARTS 1
+#else
+#define PARTS 0
+#endif
+
 #ifdef WIDE
 #define EACH 2
 #else
@@ -76,9 +82,39 @@ KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
 #define N(name) name##_128
 #include "cuda/kernels/attention_vjp.inc"
 #endif
+#if !PARTS /* smaller heads have kernels of their own */
 #define WIDTH 64
 #define N(name) name##_64
 #include "cuda/kernels/attention_vjp.inc"
+#endif
+
+#if PARTS
+/* ---- float32 on units that multiply matrices */
+
+#include "cuda/kernels/attention_parts.h"
+
+#define WIDTH 64
+#define TALL 1
+#define STEP 32
+#define N(name) name##_to_queries_64
+#include "cuda/kernels/attention_parts_queries.inc"
+#define WIDTH 128
+#define TALL 1
+#define STEP 24
+#define N(name) name##_to_queries_128
+#include "cuda/kernels/attention_parts_queries.inc"
+
+#define WIDTH 64
+#define TALL 1
+#define STEP 32
+#define N(name) name##_to_keys_64
+#include "cuda/kernels/attention_parts_keys.inc"
+#define WIDTH 128
+#define TALL 1
+#define STEP 24
+#define N(name) name##_to_keys_128
+#include "cuda/kernels/attention_parts_keys.inc"
+#endif
 
 #if defined HALF && HAS_WARP_PRODUCTS
 /* ---- half types: sums of float32, of products of weights and slopes that are rounded to the type */

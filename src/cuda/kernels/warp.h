@@ -140,8 +140,8 @@ FN float f32_as_tf32(float x)
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(u) : "f"(x));
     return f32_bits(u);
 }
-/* c += a b of 16 by 8 and 8 by 8 of those: a thread has of a rows g and g + 8 of column t, then of t + 4; of b rows t
- * and t + 4 of column g; of c as above. */
+/* c += a b of 16 by 8 and 8 by 8 of those, or of others, whose further bits do not count: a thread has of a rows g and
+ * g + 8 of column t, then of t + 4; of b rows t and t + 4 of column g; of c as above. */
 FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
 {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -207,18 +207,27 @@ FN float f32_as_tf32(float x)
     uint32_t u = bits_f32(x);
     return (u & 0x7f800000) == 0x7f800000 ? x : f32_bits((u + 0x1000) & ~0x1fffu);
 }
+/* As the units do it, which do not look at further bits, and cut off what does not fit into a sum. */
+FN float seen_as_tf32(float x) { return f32_bits(bits_f32(x) & ~0x1fffu); }
+FN float cut_to_f32(double x)
+{
+    float y = (float)x;
+    return (y > 0 ? (double)y > x : (double)y < x) ? f32_bits(bits_f32(y) - 1) : y;
+}
 FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
 {
     struct {
         float a[4], b[2];
-    } mine;
-    for (int i = 0; i < 4; i++) mine.a[i] = f32_bits(bits_f32(a[i]) & ~0x1fffu);
-    for (int i = 0; i < 2; i++) mine.b[i] = f32_bits(bits_f32(b[i]) & ~0x1fffu);
+    } mine = { { seen_as_tf32(a[0]), seen_as_tf32(a[1]), seen_as_tf32(a[2]), seen_as_tf32(a[3]) },
+               { seen_as_tf32(b[0]), seen_as_tf32(b[1]) } };
     const TYPE_OF(mine) *all = emulated_gather(&mine, sizeof mine, __FILE__, __LINE__);
     int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int e = 0; e < 4; e++)
+    for (int e = 0; e < 4; e++) {
+        double sum = (double)c[e];
         for (int k = 0; k < 8; k++)
-            c[e] += all[4 * g + k % 4].a[k / 4 * 2 + e / 2] * all[4 * (2 * t + e % 2) + k % 4].b[k / 4];
+            sum += (double)all[4 * g + k % 4].a[k / 4 * 2 + e / 2] * (double)all[4 * (2 * t + e % 2) + k % 4].b[k / 4];
+        c[e] = cut_to_f32(sum);
+    }
 }
 
 FN void copy_later_at(shared_at to, const void *from, int there)
