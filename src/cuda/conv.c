@@ -106,7 +106,7 @@ static bool take_phases(struct conv_call *c, const struct conv_plan *p, int64_t 
 
 /* ---- what blocks do */
 
-enum kernel { SMALL, LARGE, SPLIT, DIRECT, WEIGHT_SMALL, WEIGHT_LARGE, WEIGHT_SPLIT, WEIGHT_DIRECT, MERGE, KERNELS };
+enum kernel { SMALL, LARGE, DIRECT, SPLIT, WEIGHT_SMALL, WEIGHT_LARGE, WEIGHT_DIRECT, MERGE, KERNELS };
 
 /* Those of half types only where warps multiply matrices. */
 static bool has_large_tiles(struct gpu *g, enum dtype t)
@@ -145,7 +145,6 @@ static void *kernel_of(const struct run *r, enum kernel k)
         [DIRECT] = "conv_direct",
         [WEIGHT_SMALL] = "conv_weight_small",
         [WEIGHT_LARGE] = "conv_weight_large",
-        [WEIGHT_SPLIT] = "conv_weight_split",
         [WEIGHT_DIRECT] = "conv_weight_direct",
         [MERGE] = "conv_merge",
     };
@@ -215,7 +214,7 @@ static enum kernel cut(const struct run *r, struct conv_call *c, const struct la
     else
         k = cut_tiles(c, gpu_of(r), t, positions, c->out, columns, count, whole);
     c->plain = (of_weights ? c->in : c->out) % 4 == 0 && c->pieces == 1;
-    return of_weights ? k + WEIGHT_SMALL : k;
+    return !of_weights ? k : (k == SPLIT ? LARGE : k) + WEIGHT_SMALL; /* libraries make those faster */
 }
 
 /* One launch, of those phases that the call has; whole: all of the result is made of them. */
@@ -226,7 +225,7 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
     if (of_weights && product3(l.taps) == 0)
         return 0; /* the zeros that were made */
     enum kernel k = cut(r, c, &l, of_weights, whole);
-    bool split = k == SPLIT || k == WEIGHT_SPLIT;
+    bool split = k == SPLIT;
     int threads = c->direct ? CONV_THREADS : dtype_is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     void *kernel = kernel_of(r, k);
     struct buffer *b = NULL;

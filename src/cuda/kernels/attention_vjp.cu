@@ -68,7 +68,7 @@ KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
         ((S *)a.dsinks)[blockIdx.x] = OUT((T)sum);
 }
 
-#if !defined HALF && !defined WIDE && HAS_WARP_PRODUCTS
+#if !defined HALF && !defined WIDE && HAS_WARP_PRODUCTS && !defined IN_TEXT /* theirs is long */
 #define PARTS 1
 #else
 #define PARTS 0
