@@ -25,6 +25,10 @@ METAL = {
 METAL_IF_GPU = {
     f"test_gated_delta.py::TestGatedDelta::test_{name}"
     for name in (
+        "explicit_tree_matches_simd_sum_kernel",
+        "kill_switch_restores_original_kernel",
+        "masked_generic_matches_ops_reference",
+        "packed_matches_ops_reference",
         "packed_matches_unpacked",
         "small_head_dim_generic_matches_ops_reference",
         "unsupported_shapes_fall_back",
