@@ -225,7 +225,6 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
     if (of_weights && product3(l.taps) == 0)
         return 0; /* the zeros that were made */
     enum kernel k = cut(r, c, &l, of_weights, whole);
-    bool split = k == SPLIT;
     int threads = c->direct ? CONV_THREADS : dtype_is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     void *kernel = kernel_of(r, k);
     struct buffer *b = NULL;
@@ -236,7 +235,7 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
     }
     int64_t blocks = (int64_t)c->down * c->across * c->pieces * c->groups * l.count;
     failed = failed || gpu_launch_shared(r->stream, r->node->op->name, kernel, blocks, threads,
-                                         split ? PRODUCT_SPLIT_BYTES : 0, (void *[]){ c });
+                                         k == SPLIT ? PRODUCT_SPLIT_BYTES : 0, (void *[]){ c });
     failed = failed || (c->pieces > 1 && merge_pieces(r, c));
     if (b)
         buffer_release(b);

@@ -245,6 +245,16 @@ FN void close_group(void) {}
 #endif
 
 #if HAS_WARP_PRODUCTS
+/* x as a number that has ten bits behind the point, and what is left.  ROUNDED it is the nearest one, which of the
+ * largest numbers is an infinity, so that what is left is none; CUT it is less, and more is left.  Of what is not
+ * finite, what is left is no number. */
+enum { CUT = 0, ROUNDED = 0x1000 };
+FN void split_in_parts(float x, uint32_t how, float *large, float *rest)
+{
+    *large = f32_bits((bits_f32(x) + how) & ~0x1fffu);
+    *rest = x - *large;
+}
+
 /* Of a number and NaN the number. */
 FN float larger(float x, float y) { return __builtin_fmaxf(x, y); }
 /* e^x, some 2^-21 of it away and more for large x. */
