@@ -88,14 +88,25 @@ static struct cut cut_few(struct attention_call *c, enum dtype t)
     return (struct cut){ "attention", names[k], &found[k][t], ATTENTION_FEW_THREADS, 0 };
 }
 
-/* The same on the units that multiply matrices, of heads of up to 128 elements. */
-static struct cut cut_split(struct attention_call *c, enum dtype t)
+/* The same on the units that multiply matrices, of heads of up to 128 elements.  Pieces fill the device once, twice or
+ * three times, whichever takes the fewest steps of keys one after the other; to begin and to end takes some, too. */
+static struct cut cut_split(const struct gpu *g, struct attention_call *c, enum dtype t)
 {
     static struct gpu_found found[2][DT_COUNT];
-    enum { BLOCKS = 768 };
+    enum { FILLED = 3, AROUND = 2 };
     bool large = greatest(c->d, c->e) > 64;
+    int64_t at_once = (int64_t)g->multiprocessors * ATTENTION_SPLIT_BLOCKS,
+            steps = ceil_div(c->keys, ATTENTION_SPLIT_KEYS);
+    int64_t least_time = INT64_MAX;
+    for (int times = 1; times <= FILLED; times++) {
+        int64_t each = ceil_div(steps, greatest(times * at_once / c->units, 1));
+        int64_t time = ceil_div(ceil_div(steps, each) * c->units, at_once) * (each + AROUND);
+        if (time < least_time) {
+            least_time = time;
+            c->piece = each * ATTENTION_SPLIT_KEYS;
+        }
+    }
     c->tiles = c->chunks = 1;
-    c->piece = ceil_div(ceil_div(c->keys * c->units, BLOCKS), ATTENTION_SPLIT_KEYS) * ATTENTION_SPLIT_KEYS;
     return (struct cut){ "attention", large ? "attention_split_128" : "attention_split_64", &found[large][t],
                          ATTENTION_WARP_THREADS, ATTENTION_SPLIT_BYTES(large ? 128 : 64) };
 }
@@ -181,7 +192,7 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
     bool units = dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t);
     bool small = greatest(c->d, c->e) <= 128;
     if (units && small && c->rows <= ATTENTION_SPLIT && c->keys)
-        return cut_split(c, t);
+        return cut_split(g, c, t);
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
     if (t == DT_float32 && gpu_has(g, &parts, "attention", "attention_parts_64", t))
@@ -197,7 +208,7 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
 static int launch_attention(const struct run *r, enum dtype t, struct attention_call *c)
 {
     static struct gpu_found merges[DT_COUNT];
-    enum { MERGE_THREADS = 128 };
+    enum { MOST_EACH = 8, LARGEST_TEAM = 16 };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     struct cut cut = cut_attention(g, c, t);
@@ -215,8 +226,9 @@ static int launch_attention(const struct run *r, enum dtype t, struct attention_
         failed = gpu_launch_shared(r->stream, op, kernel, blocks, cut.threads, cut.bytes, (void *[]){ c });
     if (!failed && c->pieces > 1) {
         kernel = gpu_find(g, &merges[t], "attention", "attention_merge", t);
-        blocks = ceil_div(rows * greatest(c->e, 1), MERGE_THREADS);
-        failed = !kernel || gpu_launch(r->stream, op, kernel, blocks, MERGE_THREADS, (void *[]){ c });
+        c->merge_team = (int32_t)gpu_power_of_two(ceil_div(c->pieces, MOST_EACH), LARGEST_TEAM);
+        blocks = ceil_div(rows * greatest(c->e, 1), ATTENTION_MERGE_THREADS / c->merge_team);
+        failed = !kernel || gpu_launch(r->stream, op, kernel, blocks, ATTENTION_MERGE_THREADS, (void *[]){ c });
     }
     if (b)
         buffer_release(b);

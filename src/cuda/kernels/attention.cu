@@ -11,26 +11,44 @@
 #include "cuda/kernels/warp.h"
 
 /* The pieces as one. */
+/* A team of threads has an element of the result, and each of them every team'th piece. */
 KERNEL(K(cu_attention_merge), struct attention_call)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = rows_of_all(&a), wide = a.e ? a.e : 1;
-    if (i >= n * wide)
-        return;
-    int64_t row = i, column = place_along(&row, (uint32_t)wide, n * wide);
+    SHARED T tops_of[ATTENTION_MERGE_THREADS], sums_of[ATTENTION_MERGE_THREADS], ys_of[ATTENTION_MERGE_THREADS];
+    int each = ATTENTION_MERGE_THREADS / a.merge_team, part = (int)threadIdx.x / each;
+    int64_t i = (int64_t)blockIdx.x * each + (int)threadIdx.x % each, n = rows_of_all(&a), wide = a.e ? a.e : 1;
+    bool there = i < n * wide;
+    int64_t row = there ? i : 0, column = place_along(&row, (uint32_t)wide, n * wide);
     const T *from = (const T *)a.partial + row * a.e + column;
     const T *tops = (const T *)a.partial + a.pieces * n * a.e + row, *sums = tops + a.pieces * n;
     T top = LOWEST, sum = 0, y = 0;
-    for (int64_t p = 0; p < a.pieces; p++) top = tops[p * n] > top ? tops[p * n] : top;
-    if (a.sinks.p) {
-        int64_t unit = over(row, a.rows), head = rest_of(unit, a.kv) * a.group + over(rest_of(row, a.rows), a.length);
-        T sink = IN(((const S *)a.sinks.p)[batch_place(&a, a.sinks.batch, over(unit, a.kv)) + head * a.sinks.head]);
-        top = sink > top ? sink : top;
-        sum = F(exp)(sink - top);
-    }
-    for (int64_t p = 0; p < a.pieces; p++) {
+    for (int64_t p = part; p < a.pieces; p += a.merge_team) top = tops[p * n] > top ? tops[p * n] : top;
+    for (int64_t p = part; p < a.pieces; p += a.merge_team) {
         T by = F(exp)(tops[p * n] - top);
         sum += by * sums[p * n];
         y += a.e ? by * from[p * n * a.e] : (T)0;
+    }
+    tops_of[threadIdx.x] = top;
+    sums_of[threadIdx.x] = sum;
+    ys_of[threadIdx.x] = y;
+    BARRIER();
+    if (!there || part)
+        return;
+    for (int k = 1; k < a.merge_team; k++)
+        top = tops_of[(int)threadIdx.x + k * each] > top ? tops_of[(int)threadIdx.x + k * each] : top;
+    T sink = LOWEST;
+    if (a.sinks.p) {
+        int64_t unit = over(row, a.rows), head = rest_of(unit, a.kv) * a.group + over(rest_of(row, a.rows), a.length);
+        sink = IN(((const S *)a.sinks.p)[batch_place(&a, a.sinks.batch, over(unit, a.kv)) + head * a.sinks.head]);
+        top = sink > top ? sink : top;
+    }
+    sum = a.sinks.p ? F(exp)(sink - top) : (T)0;
+    y = 0;
+    for (int k = 0; k < a.merge_team; k++) {
+        int at = (int)threadIdx.x + k * each;
+        T by = F(exp)(tops_of[at] - top);
+        sum += by * sums_of[at];
+        y += by * ys_of[at];
     }
     if (a.e)
         ((S *)a.y)[i] = OUT(y / sum);

@@ -9,7 +9,7 @@
 enum { ATTENTION_DIMS = 4 };
 /* A block of attention_few: threads, rows of queries, keys at most; of attention_tile: threads, keys at a time. */
 enum { ATTENTION_FEW_THREADS = 128, ATTENTION_FEW = 8, ATTENTION_PIECE = 512, ATTENTION_THREADS = 256 };
-enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
+enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128, ATTENTION_MERGE_THREADS = 256 };
 
 /* The kernels whose warps multiply matrices: for heads of up to so many elements, rows of 16 for each of four warps,
  * keys at a time. */
@@ -29,7 +29,7 @@ enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
 #define ATTENTION_PARTS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 4)
 
 /* Those for a few queries (attention_split.inc): keys at a time, and shared memory, where at last sums are. */
-enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64 };
+enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64, ATTENTION_SPLIT_BLOCKS = 3 };
 #define ATTENTION_SPLIT_BYTES(width) ((ATTENTION_SPLIT + 4 * ATTENTION_SPLIT_KEYS) * ((width) + 8) * 2)
 
 /* The kernels whose groups of warps do (attention_groups.inc): threads, of which the first four warps fetch, and rows;
@@ -96,6 +96,7 @@ struct attention_call {
     int64_t tiles, chunks, pieces, piece;
     double scale;
     int32_t key_team, value_team; /* attention_few: threads that have a row of K and of V, powers of two */
+    int32_t merge_team;           /* threads that have an element of the result, a power of two */
 };
 
 /* What the derivative is given, which makes y of c for the queries. */
