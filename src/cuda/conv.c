@@ -106,7 +106,19 @@ static bool take_phases(struct conv_call *c, const struct conv_plan *p, int64_t 
 
 /* ---- what blocks do */
 
-enum kernel { SMALL, LARGE, DIRECT, SPLIT, WEIGHT_SMALL, WEIGHT_LARGE, WEIGHT_DIRECT, MERGE, KERNELS };
+enum kernel {
+    SMALL,
+    LARGE,
+    DIRECT,
+    SPLIT,
+    CELLS,
+    CELL_WEIGHTS,
+    WEIGHT_SMALL,
+    WEIGHT_LARGE,
+    WEIGHT_DIRECT,
+    MERGE,
+    KERNELS
+};
 
 /* Those of half types only where warps multiply matrices. */
 static bool has_large_tiles(struct gpu *g, enum dtype t)
@@ -143,6 +155,8 @@ static void *kernel_of(const struct run *r, enum kernel k)
         [LARGE] = "conv_large",
         [SPLIT] = "conv_split",
         [DIRECT] = "conv_direct",
+        [CELLS] = "conv_cells",
+        [CELL_WEIGHTS] = "conv_cell_weights",
         [WEIGHT_SMALL] = "conv_weight_small",
         [WEIGHT_LARGE] = "conv_weight_large",
         [WEIGHT_DIRECT] = "conv_weight_direct",
@@ -349,6 +363,127 @@ static bool is_split(const struct run *r, mx x, mx w, mx y)
     return cut(r, &c, &l, false, true) == SPLIT;
 }
 
+/* ---- few channels of the result */
+
+/* Blocks from which on cells are worth their weights: one for each multiprocessor.  Tests have less. */
+#ifndef CONV_CELL_BLOCKS
+#define CONV_CELL_BLOCKS 128
+#endif
+
+/* Neighbouring places of the input for neighbouring taps, and for neighbouring positions of a phase. */
+static bool has_cells(const struct conv_plan *p)
+{
+    bool yes = true;
+    for (int i = 0; i < 3; i++) {
+        struct conv_axis any = conv_phase(&p->axis[i], 0);
+        yes = yes && any.stride == 1 && (any.dilation == 1 || p->axis[i].taps == 1) &&
+              phases_of(&p->axis[i]) <= CONV_PHASES && p->axis[i].period == phases_of(&p->axis[i]);
+    }
+    return yes;
+}
+
+/* What a cell sees along the last axis. */
+static void describe_cell(struct conv_cells *c)
+{
+    const struct conv_along *a = &c->of.axis[2];
+    int64_t low = INT32_MAX, end = INT32_MIN;
+    for (int i = 0; i < a->phases; i++)
+        if (a->phase[i].taps) {
+            low = least(low, a->phase[i].at);
+            end = greatest(end, a->phase[i].at + a->phase[i].taps);
+        }
+    c->low = (int32_t)(low < end ? low : 0);
+    c->window = (int32_t)(ceil_div(low < end ? end - low : 1, CONV_CELL_TAPS) * CONV_CELL_TAPS);
+    c->cells = a->phase[0].out; /* no other has more */
+    c->width = a->phases * c->of.out;
+    c->of.pieces = (int32_t)ceil_div(c->width, CONV_CELL);
+}
+
+/* Fours of channels from a row to the next: one more for each eight places, and threads of the next row go on in the
+ * banks where this row's end. */
+static int64_t line_of_cells(int64_t wide, int64_t window)
+{
+    int64_t last = wide * CONV_CELLS + window - 2, line = last + last / 8 + 1;
+    return line + (wide - line % 8 + 8) % 8;
+}
+
+/* Tiles as large as threads and shared memory are, of rows of one size as far as may be. */
+static bool cut_cells(struct conv_cells *c, const struct largest *l, int64_t fours)
+{
+    enum { MOST = CONV_CELL_THREADS, FEW_ROWS = 8, LEAST_THREADS = 64 };
+    int64_t threads = ceil_div(c->cells, CONV_CELLS), rows = l->out[1];
+    int64_t across = ceil_div(threads, MOST / least(rows, FEW_ROWS)), wide = ceil_div(threads, across),
+            line = line_of_cells(wide, c->window);
+    int64_t weights = fours * c->taps[1] * (c->window / CONV_CELL_TAPS) * CONV_CELL_WEIGHTS * (int64_t)sizeof(float);
+    int64_t room = (CONV_CELL_BYTES - weights) / (fours * line * 16) - (c->taps[1] - 1);
+    int64_t most = least(least(MOST / wide, room), rows), down = most > 0 ? ceil_div(rows, most) : 0;
+    if (!down)
+        return false;
+    c->tall = (int32_t)ceil_div(rows, down);
+    c->wide = (int32_t)wide;
+    c->line = (int32_t)line;
+    c->fours = (int32_t)fours;
+    c->steps = (int32_t)ceil_div(c->of.in, 4 * fours);
+    c->of.down = (int32_t)ceil_div(rows, c->tall);
+    c->of.across = (int32_t)across;
+    return c->tall * c->wide >= LEAST_THREADS;
+}
+
+static int64_t cell_blocks(const struct conv_cells *c, const struct largest *l)
+{
+    const struct conv_along *a = c->of.axis;
+    return l->out[0] * a[0].phases * a[1].phases * c->of.images * c->of.down * c->of.across * c->of.pieces;
+}
+
+/* Is it one of few channels of the result, and large?  Tiles, of libraries too, would be all but empty. */
+static bool is_of_cells(const struct run *r, struct conv_cells *c, mx x, mx w, mx y)
+{
+    enum { MOST_WEIGHTS = 1 << 24 };
+    struct conv_plan p;
+    int64_t first[3] = { 0 };
+    conv_plan_of(&p, r->args, x, w, y);
+    *c = (struct conv_cells){ 0 };
+    if (x->dtype != DT_float32 || p.groups != 1 || p.out > CONV_CELL || p.in % 4 || !is_within(&p, false) ||
+        is_direct(&p, DT_float32) || !has_cells(&p))
+        return false;
+    describe_call(&c->of, &p);
+    take_phases(&c->of, &p, first);
+    struct largest l = largest_of(&c->of);
+    describe_cell(c);
+    for (int i = 0; i < 2; i++) c->taps[i] = (int32_t)greatest(l.taps[i], 1);
+    if (!cut_cells(c, &l, CONV_CELL_DEPTH / 4) && !cut_cells(c, &l, 1))
+        return false;
+    int64_t blocks = cell_blocks(c, &l), weights = c->of.axis[0].phases * c->of.axis[1].phases * c->of.pieces;
+    for (int i = 0; i < 2; i++) weights = times(weights, c->taps[i]);
+    weights = times(times(weights, (int64_t)c->steps * c->fours), c->window / CONV_CELL_TAPS * CONV_CELL_WEIGHTS);
+    c->size = weights;
+    return blocks >= CONV_CELL_BLOCKS && blocks <= MOST && weights <= MOST_WEIGHTS && gpu_address(r, x) % 16 == 0;
+}
+
+static int run_cells(const struct run *r, struct conv_cells *c, mx x, mx w)
+{
+    struct largest l = largest_of(&c->of);
+    void *kernel = kernel_of(r, CELLS), *turn = kernel_of(r, CELL_WEIGHTS);
+    struct buffer *b = kernel && turn ? buffer_new_on(r->stream, (size_t)c->size * sizeof(float)) : NULL;
+    if (!b)
+        return 1;
+    const char *op = r->node->op->name;
+    c->of.x = gpu_pointer(r, x);
+    c->of.other = gpu_pointer(r, w);
+    c->of.result = gpu_pointer(r, r->y[0]);
+    c->weights = buffer_on(b, r->stream);
+    conv_strides(w, c->w);
+    int64_t places = (int64_t)c->fours * (c->tall + c->taps[1] - 1) * c->line * 4;
+    int64_t weights = (int64_t)c->fours * c->taps[1] * (c->window / CONV_CELL_TAPS) * CONV_CELL_WEIGHTS;
+    int64_t threads = (int64_t)c->tall * c->wide,
+            numbers = greatest(places + weights, threads * CONV_CELLS * CONV_CELL);
+    int failed = gpu_launch(r->stream, op, turn, ceil_div(c->size, CONV_THREADS), CONV_THREADS, (void *[]){ c }) ||
+                 gpu_launch_shared(r->stream, op, kernel, cell_blocks(c, &l), (int)ceil_div(threads, 32) * 32,
+                                   (size_t)numbers * sizeof(float), (void *[]){ c });
+    buffer_release(b);
+    return failed;
+}
+
 /* Of what a convolution gives: what is computed, or, for its weights, the operand y. */
 static int run_windows(const struct run *r, mx x, mx w, mx y, bool of_weights)
 {
@@ -422,7 +557,22 @@ static int run_as_product(const struct run *r, mx x, mx other, bool of_weights)
     return gpu_product(r, &p, of_weights ? (mx[]){ other, x } : (mx[]){ x, other });
 }
 
-/* By a library where there is one that does it: the weights are given to it as they lie. */
+/* By a library where there is one that does it, unless ours are faster: the weights are given to it as they lie. */
+static int run_taps(const struct run *r, mx x[2], mx_own hold[2], bool of_weights)
+{
+    const mx *w = of_weights ? &r->y[0] : &x[1], *y = of_weights ? &x[1] : &r->y[0];
+    struct conv_cells c;
+    bool cells = !of_weights && is_of_cells(r, &c, x[0], *w, *y);
+    bool ours = cells ? !gpu_tf32() : !of_weights && is_split(r, x[0], *w, *y);
+    if (!ours && gpu_cudnn_conv(r, x[0], *w, *y, of_weights))
+        return 0;
+    if (cells)
+        return run_cells(r, &c, x[0], *w);
+    return !gpu_all_row_major(r, 2, x, hold) ||
+           (is_worth_channels(r, x[0], *w, *y, of_weights) ? run_with_more_channels : run_windows)(r, x[0], *w, *y,
+                                                                                                   of_weights);
+}
+
 static int run_any(const struct run *r, bool of_weights)
 {
     mx x[2] = { r->x[0], r->x[1] };
@@ -433,15 +583,10 @@ static int run_any(const struct run *r, bool of_weights)
         return 0;
     if (x[0]->size == 0 || x[1]->size == 0)
         return make_zeros(r);
-    const mx *w = of_weights ? &r->y[0] : &x[1], *y = of_weights ? &x[1] : &r->y[0];
-    bool product = conv_is_product(r->args, x[0], *w, *y);
+    bool product = conv_is_product(r->args, x[0], of_weights ? r->y[0] : x[1], of_weights ? x[1] : r->y[0]);
     int failed = !gpu_all_row_major(r, of_weights ? 2 : 1, x, hold);
-    if (!failed && product)
-        failed = run_as_product(r, x[0], x[1], of_weights);
-    else if (!failed && ((!of_weights && is_split(r, x[0], *w, *y)) || !gpu_cudnn_conv(r, x[0], *w, *y, of_weights)))
-        failed = !gpu_all_row_major(r, 2, x, hold) ||
-                 (is_worth_channels(r, x[0], *w, *y, of_weights) ? run_with_more_channels
-                                                                 : run_windows)(r, x[0], *w, *y, of_weights);
+    if (!failed)
+        failed = product ? run_as_product(r, x[0], x[1], of_weights) : run_taps(r, x, hold, of_weights);
     gpu_drop(2, hold);
     return failed;
 }

@@ -142,6 +142,45 @@ def test_few_channels_of_many_positions(dtype):
         both_gradients(dtype, *shape, **more)
 
 
+# The result, or the gradient by the input, has few channels, and tiles are many; images on the emulated device.
+FEW_CHANNELS = [
+    ((24, 100, 96, 3), (16, 7, 7, 3), {"stride": 2, "padding": 3}, 1),
+    ((24, 99, 101, 3), (20, 7, 7, 3), {"stride": 2, "padding": ([3, 2], [1, 4])}, 1),
+    ((20, 97, 98, 2), (8, 3, 5, 2), {"stride": (2, 3), "padding": 1}, 1),
+    ((8, 160, 165, 3), (12, 11, 11, 3), {"stride": 4, "padding": 2}, 1),
+    ((24, 96, 97, 4), (8, 4, 4, 4), {"stride": 2, "kernel_dilation": (1, 2)}, 1),
+    ((40, 60, 61, 8), (3, 7, 7, 8), {"padding": 3}, 1),
+    ((40, 60, 61, 12), (6, 3, 9, 12), {"padding": ([-1, 2], [0, 4]), "flip": True}, 1),
+    ((30, 40, 50, 4), (5, 4, 4, 4), {"input_dilation": 2, "padding": 3}, 1),
+    ((200, 2040, 3), (8, 5, 3), {"stride": 2}, 5),
+    ((6, 8, 33, 70, 3), (8, 3, 3, 3, 3), {"stride": (1, 2, 2), "padding": 1}, 1),
+]
+
+
+@pytest.mark.parametrize("case", FEW_CHANNELS, ids=str)
+def test_few_channels_of_the_result(case):
+    x, w, how, images = case
+    if mx.device_info(mx.gpu)["device_name"] == "emulated":
+        x = (images, *x[1:])
+    both(mx.float32, x, w, **how)
+    both_gradients(mx.float32, x, w, **how)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_special_numbers_in_few_channels(stride):
+    """Those of the input are seen where the taps are, and nowhere else; so are those of the weights, and padding."""
+    images = 2 if mx.device_info(mx.gpu)["device_name"] == "emulated" else 40
+    x, w = np.ones((images, 40, 50, 8), np.float32), np.ones((3, 5, 4, 8), np.float32)
+    x[0, 3, 4, 5], x[0, 20, 30, 1], x[0, 39, 49, 0] = np.inf, np.nan, -np.inf
+    w[1, 2, 3, 4], w[2] = np.inf, 0
+    x, w = mx.array(x), mx.array(w)
+    here, there = (
+        np.array(mx.conv_general(x, w, padding=3, input_dilation=stride, stream=s)) for s in (mx.gpu, mx.cpu)
+    )
+    assert np.isnan(there).any() and np.isinf(there[..., 0]).any() and np.isfinite(there[..., 0]).any()
+    np.testing.assert_array_equal(here, there)
+
+
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_many_tiles_of_weights(dtype):
     """Fewer on the emulated device, which is slow; tests/kernels/emulated_gpu.c has them there."""

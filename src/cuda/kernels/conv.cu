@@ -290,3 +290,6 @@ KERNEL(K(cu_conv_merge), struct conv_call)
 #endif
 
 #include "cuda/kernels/conv_direct.inc"
+#ifdef LARGE
+#include "cuda/kernels/conv_cells.inc"
+#endif

@@ -43,4 +43,26 @@ struct conv_call {
     int64_t size; /* size: of the result */
 };
 
+/* Few output channels (conv_cells.inc): a thread makes so many neighbouring cells of so many numbers each, from so many
+ * taps at once; what a block reads is in shared memory, CONV_CELL_DEPTH channels at most of each place. */
+enum { CONV_CELLS = 8, CONV_CELL = 6, CONV_CELL_TAPS = 4, CONV_CELL_THREADS = 128, CONV_CELL_DEPTH = 8 };
+/* So much that four blocks are on a multiprocessor of devices of 9.0. */
+enum { CONV_CELL_BYTES = 55 << 10 };
+enum { CONV_CELL_WEIGHTS = CONV_CELL_TAPS * 4 * 8 }; /* numbers: of four channels and taps, eight for a cell's six */
+
+/* A cell is one position of each phase of the last axis: they are neighbours, and see `window` places of the input
+ * between them, of which those of the first cell begin at `low`. */
+struct conv_cells {
+    struct conv_call of; /* its tiles: `down` and `across` of a phase of the other axes, `pieces` of a cell's numbers */
+    const void *weights; /* as blocks read them */
+    int64_t w[5];        /* strides of those that are given */
+    int32_t cells, width, low, window;
+    int32_t tall, wide; /* threads of a tile */
+    int32_t line;       /* fours of channels from a row to the next in shared memory */
+    int32_t fours;      /* of channels that are there at once, 1 or 2 */
+    int32_t steps;      /* so often, for all channels */
+    int32_t taps[2];    /* of the first axes, of any phase at most */
+    int64_t size;       /* of the weights as blocks read them */
+};
+
 #endif
