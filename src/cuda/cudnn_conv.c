@@ -2,7 +2,8 @@
  *
  * One whose input is dilated is the derivative by the input of another, which is ours turned round: our result is its
  * input, our input its result, and of its weights the channels are exchanged and the taps count from the other end.
- * Our own derivatives by the input are made of weights that lie so: they are read where they are.
+ * Our own derivatives by the input are made of weights that lie so: they are read where they are, but those of float32
+ * and two axes without strides are done as they are, for which there are faster engines.
  *
  * cuDNN takes long to open and to ask, and small convolutions gain nothing: they stay with our kernels, and so does
  * what it does not do, or fails at. */
@@ -42,12 +43,12 @@ static int type_of(enum dtype t)
 }
 
 /* Is it one that our kernels are faster at?  Measured on an H100 with cuDNN 9.19 and bench/gpu/bench_conv.py, our time
- * over cuDNN's, of float32: 9 taps of one axis 0.83, by the input 0.76; 3 x 3 x 3 by the weights 0.51; groups of few
- * channels took 0.08 to 1.4 of PyTorch's.  Half types were slower in all. */
+ * over cuDNN's, of float32: 9 taps of one axis 0.83, by the input 0.76; 3 x 3 x 3 by the weights 0.51, 7 x 7 of three
+ * channels 0.62 (on an H200); groups of few channels took 0.08 to 1.4 of PyTorch's.  Half types were slower in all. */
 static bool is_ours(const struct conv_plan *p, enum dtype t, int axes, bool of_weights)
 {
-    enum { FEW = 256 }; /* weights of a tap of a group */
-    bool few = p->groups > 1 && p->in * p->out <= FEW;
+    enum { FEW = 256, FEW_CHANNELS = 4 }; /* FEW: weights of a tap of a group */
+    bool few = p->groups > 1 ? p->in * p->out <= FEW : of_weights && p->in <= FEW_CHANNELS && !gpu_tf32();
     return !dtype_is_half(t) && (few || axes == 1 || (axes == 3 && of_weights));
 }
 
@@ -134,8 +135,12 @@ static bool plan_work(struct dnn_work *k, const struct run *r, mx x, mx w, mx y,
         return false;
     c->gpu = gpu_of(r)->number;
     c->type = type;
-    c->kind = of_weights ? BY_WEIGHTS : turned ? BY_INPUT : FORWARD;
     c->axes = (int)greatest(x->ndim - 2, 2);
+    if (turned && !dilated && t == DT_float32 && c->axes == 2 && !gpu_tf32()) {
+        struct dnn_conv plain = *c; /* where its padding allows that */
+        turned = !describe_parts(&plain, p, false);
+    }
+    c->kind = of_weights ? BY_WEIGHTS : turned ? BY_INPUT : FORWARD;
     k->weights = turned ? lies ? AS_THEY_ARE : TURNED : of_weights || w->row ? AS_THEY_ARE : IN_ROWS;
     k->at[X] = gpu_pointer(r, turned ? y : x);
     k->at[Y] = gpu_pointer(r, turned ? x : y);

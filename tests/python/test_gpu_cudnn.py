@@ -73,7 +73,8 @@ CONVOLUTIONS = {
     "conv(f32, (2, 9, 11, 8), (16, 1, 1, 8), stride=2)": (1, 0, 0),
     "mx.conv2d(x(f32, 2, 8, 9, 11).transpose(0, 2, 3, 1), x(f32, 16, 8, 3, 3).transpose(0, 2, 3, 1))": (1, 0, 0),
     "mx.conv2d(x(bf16, 2 * 9 * 11 * 8 + 1)[1:].reshape(2, 9, 11, 8), x(bf16, 17, 3, 3, 8)[1:])": (1, 0, 0),
-    "mx.conv2d(x(f32, 3, 9, 11, 8)[1:], x(f32, 8, 3, 3, 16)[:, ::-1, ::-1].swapaxes(0, 3))": (0, 1, 0),
+    "mx.conv2d(x(f16, 3, 9, 11, 8)[1:], x(f16, 8, 3, 3, 16)[:, ::-1, ::-1].swapaxes(0, 3))": (0, 1, 0),
+    "mx.conv2d(x(f32, 3, 9, 11, 8)[1:], x(f32, 8, 3, 3, 16)[:, ::-1, ::-1].swapaxes(0, 3))": (1, 0, 0),
     "mx.conv2d(x(f32, 3, 9, 11, 8)[1:], x(f32, 8, 3, 3, 16)[:, ::-1].swapaxes(0, 3))": (1, 0, 0),
     f"conv(f32, {A}, input_dilation=2, padding=2)": (0, 1, 0),
     f"conv(bf16, {A}, input_dilation=(1, 3), padding=([2, 1], [2, 3]))": (0, 1, 0),
@@ -82,7 +83,11 @@ CONVOLUTIONS = {
     f"conv(f32, {A}, input_dilation=2, padding=3)": (0, 0, 0),  # the other one's padding would be negative
     "mx.conv_transpose1d(x(f16, 2, 20, 8), x(f16, 16, 4, 8), stride=2, padding=1)": (0, 1, 0),
     "mx.conv_transpose3d(x(f32, 2, 4, 5, 3, 8), x(f32, 6, 2, 3, 3, 8), stride=(2, 1, 3), padding=1)": (0, 1, 0),
-    f"by_input(f32, {A}, padding=1)": (0, 1, 0),
+    f"by_input(f32, {A}, padding=1)": (1, 0, 0),  # which has faster engines
+    f"by_input(f32, {A}, padding=([0, 2], [1, 0]), kernel_dilation=2)": (1, 0, 0),
+    f"by_input(f32, {A}, padding=3)": (0, 1, 0),  # whose own padding would be negative
+    f"by_input(f16, {A}, padding=1)": (0, 1, 0),
+    "by_input(f32, (2, 5, 6, 7, 8), (9, 2, 3, 2, 8))": (0, 1, 0),
     f"by_input(f64, {A}, padding=1)": (0, 0, 0),
     f"by_input(bf16, {A}, padding=1, stride=2)": (0, 1, 0),
     f"by_input(f32, {A}, stride=(2, 3), padding=([0, 2], [1, 0]))": (0, 1, 0),
@@ -93,6 +98,11 @@ CONVOLUTIONS = {
     f"by_input(f32, {A}, input_dilation=2, padding=2)": (1, 0, 0),
     f"by_weights(f32, {A}, padding=1)": (0, 0, 1),
     f"by_weights(f64, {A}, padding=1)": (0, 0, 0),
+    "by_weights(f32, (2, 30, 31, 3), (16, 7, 7, 3), stride=2, padding=3)": (0, 0, 0),
+    "by_weights(bf16, (2, 30, 31, 3), (16, 7, 7, 3), stride=2, padding=3)": (0, 0, 1),
+    "by_input(f32, (1, 100, 96, 3), (8, 7, 7, 3), stride=2, padding=3)": (0, 0, 0),
+    "by_input(f32, (1, 100, 96, 8), (8, 7, 7, 8), stride=2, padding=3)": (0, 1, 0),
+    "conv(f32, (1, 60, 61, 8), (3, 7, 7, 8), padding=3)": (0, 0, 0),
     f"by_weights(bf16, {A}, padding=1, stride=2, kernel_dilation=(1, 2))": (0, 0, 1),
     f"by_weights(f32, {A}, stride=(2, 3), padding=([0, 2], [1, 0]))": (0, 0, 1),
     f"by_weights(f16, {B}, groups=2)": (0, 0, 1),
@@ -131,7 +141,7 @@ def test_which_convolutions_it_makes(folder):
 
 @pretended
 def test_an_engine_is_asked_for_once(folder):
-    text, other = f"conv(f32, {A}, padding=1)", f"by_input(f32, {A}, padding=1)"
+    text, other = f"conv(f32, {A}, padding=1)", f"by_input(f32, {A}, padding=1, stride=2)"
     results, _, said = convolutions([text, text, other, text, other], folder, MLX_LOG="libraries")
     assert [n[4] for _, n in results] == [2, 0, 1, 0, 0]  # one of them for the trial
     assert [line.split(", (")[0] for line in said.splitlines()] == [
