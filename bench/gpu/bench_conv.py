@@ -1,5 +1,7 @@
 """Convolutions on a GPU, beside PyTorch in the same run where it can be imported (channels last, as ours; its choice of
-an algorithm after trying; float32 with all bits): with cuDNN where it is used, and by our kernels alone."""
+an algorithm after trying; float32 with all bits): with cuDNN where it is used, and by our kernels alone.
+
+    python bench/gpu/bench_conv.py [what the names of layers have in them]..."""
 
 import json
 import os
@@ -12,6 +14,7 @@ from beside import begin, ours, theirs, torch
 # name: input, weights, what both are told
 LAYERS = {
     "7x7, stride 2, 3 to 64": ((32, 224, 224, 3), (64, 7, 7, 3), {"stride": 2, "padding": 3}),
+    "3x3, 64 to 3": ((32, 112, 112, 64), (3, 3, 3, 64), {"padding": 1}),
     "3x3, 64 to 64": ((32, 56, 56, 64), (64, 3, 3, 64), {"padding": 1}),
     "3x3, 256 to 256": ((32, 28, 28, 256), (256, 3, 3, 256), {"padding": 1}),
     "3x3, 512 to 512": ((32, 7, 7, 512), (512, 3, 3, 512), {"padding": 1}),
@@ -51,7 +54,9 @@ def on_torch(shape, dtype):
 def by_our_kernels():
     """Seconds of each, in the order of main, by a process that looks for no libraries."""
     env = os.environ | {"MLX_CUDA_LIBRARIES": "0"}
-    done = subprocess.run([sys.executable, __file__, "--times"], env=env, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, __file__, "--times", *sys.argv[1:]], env=env, check=True, stdout=subprocess.PIPE, text=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -66,8 +71,11 @@ def report(name, dtype, operations, t, without, theirs_=None):
 
 
 def measure(show):
-    """show(name, dtype, operations, ours, what PyTorch is asked for) for each."""
+    """show(name, dtype, operations, ours, what PyTorch is asked for) for each that is asked for."""
+    asked = [word for word in sys.argv[1:] if word != "--times"]
     for name, (x_shape, w_shape, how) in LAYERS.items():
+        if asked and not any(word in name for word in asked):
+            continue
         for dtype in ("float32", "bfloat16"):
             x, w = (mx.random.normal(s).astype(getattr(mx, dtype)) for s in (x_shape, w_shape))
             y = mx.random.normal(mx.conv_general(x, w, **how).shape).astype(x.dtype)
