@@ -17,7 +17,7 @@ KERNEL(K(cu_attention_merge), struct attention_call)
     SHARED T tops_of[ATTENTION_MERGE_THREADS], sums_of[ATTENTION_MERGE_THREADS], ys_of[ATTENTION_MERGE_THREADS];
     int each = ATTENTION_MERGE_THREADS / a.merge_team, part = (int)threadIdx.x / each;
     int64_t i = (int64_t)blockIdx.x * each + (int)threadIdx.x % each, n = rows_of_all(&a), wide = a.e ? a.e : 1;
-    bool there = i < n * wide;
+    int there = i < n * wide;
     int64_t row = there ? i : 0, column = place_along(&row, (uint32_t)wide, n * wide);
     const T *from = (const T *)a.partial + row * a.e + column;
     const T *tops = (const T *)a.partial + a.pieces * n * a.e + row, *sums = tops + a.pieces * n;
