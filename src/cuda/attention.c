@@ -150,20 +150,29 @@ static struct cut cut_warps(struct attention_call *c, enum dtype t)
     return (struct cut){ NULL };
 }
 
-/* Of float32: the smaller of those kernels where it holds a head. */
-static struct cut cut_parts(struct attention_call *c)
+/* Of float32: the smallest of those kernels that holds a head, or for larger ones that of 128; that of 256, whose
+ * tiles are taller, where there are as many queries. */
+static struct cut cut_parts(struct gpu *g, struct attention_call *c)
 {
-#define X(width, tall, keys) { "attention_parts_" #width, width, tall, ATTENTION_PARTS_BYTES(width, tall, keys) },
+#define X(width, warps, tall, keys)                                          \
+    { "attention_parts_" #width, width, 16 * (warps) * (tall), 32 * (warps), \
+      ATTENTION_PARTS_BYTES(width, warps, tall, keys) },
     static const struct {
         const char *name;
-        int width, tall;
+        int width, rows, threads;
         size_t bytes;
     } kernels[] = { ATTENTION_PARTS(X) };
 #undef X
-    static struct gpu_found found[2];
-    int k = greatest(c->d, c->e) > kernels[0].width;
-    cut_tiles(c, 64 * kernels[k].tall, kernels[k].width);
-    return (struct cut){ "attention", kernels[k].name, &found[k], ATTENTION_WARP_THREADS, kernels[k].bytes };
+    enum { SMALL, USUAL, LARGE, SIZES = sizeof kernels / sizeof *kernels };
+    static struct gpu_found found[SIZES];
+    static struct gpu_known known;
+    int64_t widest = greatest(c->d, c->e);
+    int k = widest > kernels[SMALL].width ? USUAL : SMALL;
+    if (widest > kernels[USUAL].width && c->d <= kernels[LARGE].width && c->rows > kernels[USUAL].rows &&
+        gpu_has(g, &known, "attention", kernels[LARGE].name, DT_float32))
+        k = LARGE;
+    cut_tiles(c, kernels[k].rows, kernels[k].width);
+    return (struct cut){ "attention", kernels[k].name, &found[k], kernels[k].threads, kernels[k].bytes };
 }
 
 static struct cut cut_groups(struct attention_call *c, enum dtype t)
@@ -196,7 +205,7 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
     if (t == DT_float32 && gpu_has(g, &parts, "attention", "attention_parts_64", t))
-        return cut_parts(c);
+        return cut_parts(g, c);
     if (units && c->rows > ATTENTION_GROUP_ROWS / 2 &&
         gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t))
         cut = cut_groups(c, t);
@@ -340,19 +349,22 @@ static struct slopes warps_to(int to, const struct attention_call *c, enum dtype
     return smallest(SIZES, to == TO_KEYS ? to_keys : to_queries, found, to, c, t);
 }
 
-static struct slopes parts_to(int to, const struct attention_call *c)
+/* Not all devices have the largest of them. */
+static struct slopes parts_to(struct gpu *g, int to, const struct attention_call *c)
 {
-#define X(w, tall, step)                                                                                 \
-    { { "attention_vjp", "attention_parts_to_queries_" #w, NULL, 64 * (tall), w, ATTENTION_WARP_THREADS, \
-        ATTENTION_PARTS_VJP_BYTES(w, tall, step) },                                                      \
-      { "attention_vjp", "attention_parts_to_keys_" #w, NULL, 64 * (tall), w, ATTENTION_WARP_THREADS,    \
-        ATTENTION_PARTS_VJP_BYTES(w, tall, step) } },
+#define X(w, warps, tall, step)                                                                \
+    { { "attention_vjp", "attention_parts_to_queries_" #w, NULL, 64 * (tall), w, 32 * (warps), \
+        ATTENTION_PARTS_VJP_BYTES(w, warps, tall, step) },                                     \
+      { "attention_vjp", "attention_parts_to_keys_" #w, NULL, 64 * (tall), w, 32 * (warps),    \
+        ATTENTION_PARTS_VJP_BYTES(w, warps, tall, step) } },
     static const struct slopes kernels[][SLOPES] = { ATTENTION_PARTS_VJP(X) };
 #undef X
     enum { SIZES = sizeof kernels / sizeof *kernels };
     static struct gpu_found found[SIZES][SLOPES];
+    static struct gpu_known known[SIZES][SLOPES];
     for (int k = 0; k < SIZES; k++)
-        if (greatest(c->d, c->e) <= kernels[k][to].width) {
+        if (greatest(c->d, c->e) <= kernels[k][to].width &&
+            gpu_has(g, &known[k][to], "attention_vjp", kernels[k][to].name, DT_float32)) {
             struct slopes s = kernels[k][to];
             s.found = &found[k][to];
             return s;
@@ -381,15 +393,15 @@ static struct slopes groups_to(int to, const struct attention_call *c, enum dtyp
 
 static struct slopes slopes_to(struct gpu *g, int to, const struct attention_call *c, enum dtype t)
 {
-    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT], parts;
+    static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
     struct slopes s = { NULL };
     bool half = dtype_is_half(t), tall = least(c->rows, c->keys) > ATTENTION_GROUP_ROWS / 2;
     if (half && tall && gpu_has(g, &groups[t], "attention_groups_vjp", "attention_groups_to_keys_64", t))
         s = groups_to(to, c, t);
     if (half && !s.name && gpu_has(g, &warps[t], "attention_vjp", "attention_warps_to_keys_64", t))
         s = warps_to(to, c, t);
-    if (t == DT_float32 && gpu_has(g, &parts, "attention_vjp", "attention_parts_to_keys_64", t))
-        s = parts_to(to, c);
+    if (t == DT_float32)
+        s = parts_to(g, to, c);
     return s.name ? s : numbers_to(to, c, t);
 }
 

@@ -409,7 +409,8 @@ int function_set(void *function, int attribute, int value)
     return SUCCESS;
 }
 
-/* Kernels for devices of 9.0 alone have what those have, others what every device since 8.6 has. */
+/* Kernels that only devices of 9.0 have, or of 10.0 as well, have what those have, others what every device since 8.6
+ * has. */
 static unsigned most_shared(void *function)
 {
 #define OF_GROUPS(what)                                                          \
@@ -420,6 +421,9 @@ static unsigned most_shared(void *function)
                                          OF_GROUPS("_to_keys"),
                                          "cu_attention_groups_256_f16",
                                          "cu_attention_groups_256_bf16",
+                                         "cu_attention_parts_256_f32",
+                                         "cu_attention_parts_to_queries_256_f32",
+                                         "cu_attention_parts_to_keys_256_f32",
                                          "cu_product_groups_f16",
                                          "cu_product_groups_bf16",
 #define X(f, bits)                                                                                 \

@@ -108,6 +108,24 @@ def test_odd_heads(dtype, d, e):
         close(*operands(dtype, length=length, keys=70, d=d, e=e))
 
 
+@pytest.mark.parametrize(
+    "length, keys, d, e",
+    [(33, 65, 256, 256), (65, 33, 256, 256), (65, 100, 200, 260), (40, 600, 129, 3), (70, 40, 20, 140)],
+    ids=str,
+)
+def test_large_heads(length, keys, d, e):
+    """Of more queries, those of both heads, than a tile has of those that are for heads of up to 128."""
+    x = operands(mx.float32, kv=1, length=length, keys=keys, d=d, e=e)
+    close(*x, sinks=normal(mx.float32, 2, seed=3))
+    if length <= keys:
+        close(*x, mask="causal")
+    for mask in (np.random.default_rng(1).random((2, length, keys)) < 0.7, np.linspace(-2, 2, keys, dtype=np.float32)):
+        with mx.stream(mx.cpu):
+            mask = mx.array(mask)
+            mx.eval(mask)
+        close(*x, mask=mask)
+
+
 @pytest.mark.parametrize("length", [1, 3, 40], ids=str)
 @pytest.mark.parametrize("heads, kv", [(4, 1), (8, 2), (6, 3), (9, 1)], ids=str)
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16], ids=str)
@@ -219,8 +237,7 @@ def test_rows_that_see_nothing(dtype, length):
         assert np.allclose(here[:, :, 0], wide(v).mean(2), rtol=0, atol=4 * UNIT[dtype])
 
 
-@pytest.mark.parametrize("d", [16, 100, 140], ids=str)
-@pytest.mark.parametrize("length", [1, 20], ids=str)
+@pytest.mark.parametrize("length, d", [(1, 16), (1, 100), (1, 140), (20, 16), (20, 100), (20, 140), (70, 140)], ids=str)
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_special_numbers(dtype, length, d):
     """An infinity or a NaN in K or V or Q spoils what it spoils on the CPU."""
@@ -233,7 +250,7 @@ def test_special_numbers(dtype, length, d):
         here, there = (wide(attention(*x, scale=0.25, stream=s)) for s in (mx.gpu, mx.cpu))
         assert np.array_equal(np.isnan(here), np.isnan(there))
         assert np.array_equal(here[np.isinf(there)], there[np.isinf(there)])
-    q, k, v = operands(dtype, length=length, keys=70)
+    q, k, v = operands(dtype, length=min(length, 20), keys=70)
     for value in (-np.inf, np.inf, np.nan):
         with mx.stream(mx.cpu):
             sinks = mx.array([value, 0.5]).astype(dtype)
@@ -242,10 +259,10 @@ def test_special_numbers(dtype, length, d):
         assert np.allclose(here, there, rtol=4 * UNIT[dtype], atol=4 * UNIT[dtype], equal_nan=True)
 
 
-@pytest.mark.parametrize("d", [16, 100, 140], ids=str)
-def test_numbers_of_all_sizes(d):
+@pytest.mark.parametrize("length, d", [(20, 16), (20, 100), (20, 140), (70, 140)], ids=str)
+def test_numbers_of_all_sizes(length, d):
     """The largest float32, and others whose products are not large."""
-    q, k, v = (wide(x) for x in operands(mx.float32, length=20, keys=70, d=d))
+    q, k, v = (wide(x) for x in operands(mx.float32, length=length, keys=70, d=d))
     v[0, 0, 5, 3] = v[0, 1, 66, 1] = np.finfo(np.float32).max
     v[0, 0, 3, 7] = -np.finfo(np.float32).max
     with mx.stream(mx.cpu):
@@ -255,12 +272,17 @@ def test_numbers_of_all_sizes(d):
     close(*x, mask="causal")
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("d", [16, 100], ids=str)
-@pytest.mark.parametrize("sizes", [(3, 70), (1, 300), (20, 70), (70, 70), (130, 300), (33, 20)], ids=str)
-def test_infinities_in_what_is_not_seen(dtype, d, sizes):
+UNSEEN = [(*sizes, d) for d in (16, 100) for sizes in [(3, 70), (1, 300), (20, 70), (70, 70), (130, 300), (33, 20)]]
+
+
+@pytest.mark.parametrize(
+    "dtype, sizes",
+    [*itertools.product(FLOATS, UNSEEN), (mx.float32, (70, 70, 140)), (mx.float32, (90, 40, 256))],
+    ids=str,
+)
+def test_infinities_in_what_is_not_seen(dtype, sizes):
     """They spoil the results and the queries' gradients of those that see them, as on the CPU, and no others."""
-    length, keys = sizes
+    length, keys, d = sizes
     q, k, v = operands(dtype, length=length, keys=keys, heads=4, d=d)
     ct = normal(dtype, *q.shape[:3], d, seed=3)
     last = np.arange(length) + keys - length
@@ -366,16 +388,22 @@ def test_derivatives(dtype, length, keys):
     close_back(x, mask=normal(dtype, length, keys, seed=5), sinks=normal(dtype, 4, seed=3))
 
 
-@pytest.mark.parametrize("d, e", [(64, 64), (128, 128), (1, 1), (3, 7), (20, 12), (8, 130), (260, 72)], ids=str)
+@pytest.mark.parametrize(
+    "d, e", [(64, 64), (128, 128), (256, 256), (1, 1), (3, 7), (20, 12), (8, 130), (160, 5), (260, 72)], ids=str
+)
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float64], ids=str)
 def test_derivatives_of_heads(dtype, d, e):
     close_back(operands(dtype, length=20, keys=70, d=d, e=e))
 
 
-@pytest.mark.parametrize("d, e", [(64, 64), (72, 96), (128, 112)], ids=str)
-@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
-def test_derivatives_of_tiles(dtype, d, e):
+TILES = [*itertools.product([mx.float16, mx.bfloat16], [(64, 64), (72, 96), (128, 112)])]
+TILES += itertools.product([mx.float32], [(128, 112), (256, 200)])
+
+
+@pytest.mark.parametrize("dtype, sizes", TILES, ids=str)
+def test_derivatives_of_tiles(dtype, sizes):
     """Several tiles of queries and of keys, whose edges are in the middle of heads that share keys."""
+    d, e = sizes
     x = operands(dtype, heads=3, kv=1, length=90, keys=140, d=d, e=e)
     close_back(x)
     close_back(x, mask="causal", sinks=normal(dtype, 3, seed=3))
@@ -437,9 +465,10 @@ def test_derivatives_of_nothing():
         close_back(operands(mx.float32, **sizes))
 
 
-def test_derivatives_again():
-    x = operands(mx.bfloat16, length=70, keys=130, d=64)
-    ct = normal(mx.bfloat16, 1, 2, 70, 64, seed=9)
+@pytest.mark.parametrize("dtype, d", [(mx.bfloat16, 64), (mx.float32, 256)], ids=str)
+def test_derivatives_again(dtype, d):
+    x = operands(dtype, length=70, keys=130, d=d)
+    ct = normal(dtype, 1, 2, 70, d, seed=9)
     with mx.stream(mx.gpu):
         results = [mx.vjp(lambda *x: attention(*x, scale=0.25, mask="causal"), x, [ct])[1] for _ in range(3)]
         for other in results[1:]:
@@ -447,7 +476,7 @@ def test_derivatives_again():
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("sizes", [(3, 70, 16), (70, 70, 100), (130, 200, 16), (33, 20, 16)], ids=str)
+@pytest.mark.parametrize("sizes", [(3, 70, 16), (70, 70, 100), (130, 200, 16), (33, 20, 16), (30, 70, 140)], ids=str)
 def test_infinities_in_queries_that_see_a_part(dtype, sizes):
     """They spoil the gradients of the keys and values that these queries see, as on the CPU, and of no others."""
     length, keys, d = sizes

@@ -111,15 +111,28 @@ FN_APART void put_rows(const struct attention_call *a, int rows, int width, cons
 }
 
 #define WIDTH 64
+#define SLICED 0
+#define WARPS 4
 #define TALL 1
 #define KEYS 32
 #define N(name) name##_parts_64
 #include "cuda/kernels/attention_parts_tile.inc"
 #define WIDTH 128
+#define SLICED 1
+#define WARPS 4
 #define TALL 1
 #define KEYS 32
 #define N(name) name##_parts_128
 #include "cuda/kernels/attention_parts_tile.inc"
+#if HAS_LARGE_PARTS
+#define WIDTH 256
+#define SLICED 0
+#define WARPS 8
+#define TALL 1
+#define KEYS 32
+#define N(name) name##_parts_256
+#include "cuda/kernels/attention_parts_tile.inc"
+#endif
 #else
 #ifdef WIDE
 #define EACH 2

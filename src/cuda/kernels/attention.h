@@ -22,11 +22,13 @@ enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128, ATTENTION_MERGE_THREAD
  * begin in different banks. */
 #define ATTENTION_WARPS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 2)
 
-/* The same of float32 (attention_parts_tile.inc), of which a head may have several times as many elements. */
+/* The same of float32 (attention_parts_tile.inc), with how many warps; that of 128 is for larger heads as well, that of
+ * 256 where there is so much memory (HAS_LARGE_PARTS). */
 #define ATTENTION_PARTS(X) \
-    X(64, 1, 32)           \
-    X(128, 1, 32)
-#define ATTENTION_PARTS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 4)
+    X(64, 4, 1, 32)        \
+    X(128, 4, 1, 32)       \
+    X(256, 8, 1, 32)
+#define ATTENTION_PARTS_BYTES(width, warps, tall, keys) ((16 * (warps) * (tall) + 2 * (keys)) * ((width) + 8) * 4)
 
 /* Those for a few queries (attention_split.inc): keys at a time, and shared memory, where at last sums are. */
 enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64, ATTENTION_SPLIT_BLOCKS = 3 };
@@ -57,12 +59,14 @@ enum { ATTENTION_GROUP_THREADS = 384, ATTENTION_GROUP_ROWS = 128 };
 #define ATTENTION_TO_KEYS_BYTES(width, tall, step) \
     ((64 * (tall) + 4 * (step)) * ((width) + 8) * 2 + 32 * (tall) * (step)*4)
 
-/* The same of float32 (attention_parts_queries.inc, attention_parts_keys.inc): rows of 16 for each of four warps, whose
- * operands stay, and a step of the others. */
+/* The same of float32 (attention_parts_queries.inc, attention_parts_keys.inc): warps, of one team or two; rows of 16
+ * for each of four, whose operands stay, and a step of the others; and memory for what teams tell each other. */
 #define ATTENTION_PARTS_VJP(X) \
-    X(64, 1, 32)               \
-    X(128, 1, 24)
-#define ATTENTION_PARTS_VJP_BYTES(width, tall, step) ((128 * (tall) + 2 * (step)) * ((width) + 8) * 4)
+    X(64, 4, 1, 32)            \
+    X(128, 4, 1, 24)           \
+    X(256, 8, 1, 24)
+#define ATTENTION_PARTS_VJP_BYTES(width, warps, tall, step) \
+    ((128 * (tall) + 2 * (step)) * ((width) + 8) * 4 + ((warps) > 4 ? (warps)*128 * (tall) * (step) : 0))
 
 /* Those of groups of warps, of ATTENTION_GROUP_ROWS: for heads of up to so many elements, of the others at a time, of
  * which there are two places. */

@@ -4,6 +4,14 @@
 #ifndef MX_CUDA_KERNELS_ATTENTION_PARTS_H
 #define MX_CUDA_KERNELS_ATTENTION_PARTS_H
 
+/* Is there as much shared memory as blocks for heads of 256 take? Not before devices of 9.0, nor from 12.0 on, and
+ * texts are for all of them. */
+#if !defined __CUDACC__ || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200 && !defined IN_TEXT)
+#define HAS_LARGE_PARTS 1
+#else
+#define HAS_LARGE_PARTS 0
+#endif
+
 /* Which of eight rows number n of a product is: 0, 2, 1, 3, 6, 4, 7, 5.  Of rows that begin eight banks apart, numbers
  * 2 i and 2 i + 1 are 16 banks apart, and those of even numbers begin in all four eights of them, as of odd ones. */
 FN int in_eight(int n) { return (n >> 1 & 1) + ((n ^ n >> 2) & 1) * 2 + (n & 4); }

@@ -94,26 +94,52 @@ KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
 #include "cuda/kernels/attention_parts.h"
 
 #define WIDTH 64
+#define WARPS 4
+#define TEAMS 1
 #define TALL 1
 #define STEP 32
 #define N(name) name##_to_queries_64
 #include "cuda/kernels/attention_parts_queries.inc"
 #define WIDTH 128
+#define WARPS 4
+#define TEAMS 1
 #define TALL 1
 #define STEP 24
 #define N(name) name##_to_queries_128
 #include "cuda/kernels/attention_parts_queries.inc"
+#if HAS_LARGE_PARTS
+#define WIDTH 256
+#define WARPS 8
+#define TEAMS 2
+#define TALL 1
+#define STEP 24
+#define N(name) name##_to_queries_256
+#include "cuda/kernels/attention_parts_queries.inc"
+#endif
 
 #define WIDTH 64
+#define WARPS 4
+#define TEAMS 1
 #define TALL 1
 #define STEP 32
 #define N(name) name##_to_keys_64
 #include "cuda/kernels/attention_parts_keys.inc"
 #define WIDTH 128
+#define WARPS 4
+#define TEAMS 1
 #define TALL 1
 #define STEP 24
 #define N(name) name##_to_keys_128
 #include "cuda/kernels/attention_parts_keys.inc"
+#if HAS_LARGE_PARTS
+#define WIDTH 256
+#define WARPS 8
+#define TEAMS 2
+#define TALL 1
+#define STEP 24
+#define N(name) name##_to_keys_256
+#include "cuda/kernels/attention_parts_keys.inc"
+#endif
 #endif
 
 #if defined HALF && HAS_WARP_PRODUCTS
