@@ -19,6 +19,8 @@ SHAPES = {
     "prefill, heads of 256": ("bfloat16", 4, 16, 16, 2048, 2048, 256, True),
     "prefill, 8 heads of keys": ("bfloat16", 1, 32, 8, 4096, 4096, 128, True),
     "prefill, float32": ("float32", 4, 32, 32, 2048, 2048, 128, True),
+    "prefill, float32, heads of 256": ("float32", 4, 16, 16, 2048, 2048, 256, False),
+    "prefill, float32, heads of 256, causal": ("float32", 4, 16, 16, 2048, 2048, 256, True),
 }
 
 
@@ -30,6 +32,8 @@ GRADIENTS = {
     "gradient, heads of 96": ("bfloat16", 4, 32, 32, 2048, 2048, 96, True),
     "gradient, 8 heads of keys": ("bfloat16", 1, 32, 8, 4096, 4096, 128, True),
     "gradient, float32": ("float32", 1, 32, 32, 2048, 2048, 128, True),
+    "gradient, float32, heads of 256": ("float32", 4, 16, 16, 2048, 2048, 256, False),
+    "gradient, float32, heads of 256, causal": ("float32", 4, 16, 16, 2048, 2048, 256, True),
 }
 
 
@@ -45,7 +49,7 @@ def gradients():
         both = ours(lambda f=attend, x=(q, k, v), ct=ct: mx.vjp(f, [*x], [ct]))
         t = both - forward
         operations = 10 * q.size * keys / (2 if causal else 1)
-        line = f"{name:<36} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+        line = f"{name:<40} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
         line += f" (and {forward * 1e3:.3f} forward)"
         if torch:
             q, k, v = (torch.randn(s, device="cuda").to(getattr(torch, dtype)).requires_grad_() for s in shapes)
@@ -70,7 +74,7 @@ def main():
         mask = "causal" if causal else None
         t = ours(lambda q=q, k=k, v=v, m=mask: mx.fast.scaled_dot_product_attention(q, k, v, scale=0.1, mask=m))
         operations = 4 * q.size * keys / (2 if causal else 1)
-        line = f"{name:<36} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+        line = f"{name:<40} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
         line += f" {(k.nbytes + v.nbytes) / t / 1e9:.0f} GB/s"
         if torch:
             q, k, v = (torch.randn(s, device="cuda").to(getattr(torch, dtype)) for s in shapes)
