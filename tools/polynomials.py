@@ -107,7 +107,7 @@ EXP = LN2 / 2 * mp.mpf("1.01")
 LOG = (mp.sqrt(mp.mpf(2)) / 2 - 1, mp.sqrt(mp.mpf(2)) - 1)
 ATANH = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.001")
 LOG10_HEAD = rounded(1 / mp.log(10), 24)
-ERFINV_HEAD = rounded(mp.sqrt(PI) / 2, 24)
+ERFINV_MIDDLE = 12  # where a constant of 24 bits is nearest
 
 
 def erfinv_root(middle):
@@ -157,8 +157,16 @@ FITS = {
     "tanh_f32": (lambda x: mp.tanh(x) - x, SMALL, 0.625, range(3, 12, 2), mp.tanh, 24),
     "erf_f32": (lambda x: mp.erf(x) - x, SMALL, 1, range(1, 14, 2), mp.erf, 24),
     "erf_far_f32": (erfc_log(0), 1, 4, range(7), erfc_weight(0), 24),
-    "erfinv_f32": (lambda w: erfinv_ratio(w) - ERFINV_HEAD, 0, 5, range(10), erfinv_ratio, 24),
-    "erfinv_far_f32": (erfinv_root(3), mp.sqrt(5) - 3, 1.08, range(10), erfinv_root(3), 24),
+    "erfinv_log_f32": (lambda f: -mp.log1p(f), -mp.mpf(1) / 3, mp.mpf(1) / 3, range(1, 9), lambda f: 1, 24),
+    "erfinv_f32": (lambda w: erfinv_ratio(w) - 1, 0, 6.53, range(11), erfinv_ratio, 24),
+    "erfinv_far_f32": (
+        lambda t: erfinv_ratio(t + ERFINV_MIDDLE) - 1,
+        6.52 - ERFINV_MIDDLE,
+        15.95 - ERFINV_MIDDLE,
+        range(10),
+        lambda t: erfinv_ratio(t + ERFINV_MIDDLE),
+        24,
+    ),
     "log2_wide": (
         lambda f: mp.log1p(f) / LN2,
         *LOG,

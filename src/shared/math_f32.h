@@ -318,38 +318,57 @@ FN float m_erf_f32(float x)
     return signed_f32(a >= 1 ? far : MA(a, p, a), x);
 }
 
-/* x g(w) with w = -log(1 - x^2); beyond w = 5 a polynomial in sqrt(w). */
+/* x g(w) with w = -log(1 - x^2), as x + x (g(w) - 1): of w below 6.53, and beyond. */
+#define ERFINV_FAR_F32 0x1.8p-10f /* the 1 - x^2 down from which it is far */
 FN float erfinv_near_f32(float x, float w)
 {
-    float p = poly9_f32(w, -3.15809956e-8f, 2.320138216e-1f, 1.15486281e-2f, -2.334232908e-3f, -1.275561081e-4f,
-                        4.461335266e-5f, 3.965216365e-6f, -1.97256918e-6f, 2.205808016e-7f, -8.769504234e-9f);
-    return MA(x, 0.886226952f, x * p);
+    float p = horner10_f32(w, -1.137730703e-1f, 2.320134342e-1f, 1.155128144e-2f, -2.341262298e-3f, -1.181341722e-4f,
+                           3.739012027e-5f, 7.322390957e-6f, -2.934551503e-6f, 3.865840768e-7f, -2.458134674e-8f,
+                           6.38429698e-10f);
+    return MA(x, p, x);
 }
 FN float erfinv_far_f32(float x, float w)
 {
-    float far = m_sqrt_f32(w) - 3;
-    float q = poly9_f32(far, 2.832976818e+00f, 1.001675129e+00f, 9.445165284e-03f, -7.638867479e-03f, 5.687218159e-03f,
-                        -3.592690686e-03f, 1.484725159e-03f, -6.207905244e-05f, -3.091575927e-04f, 1.175089637e-04f);
-    return x * q;
+    float p = horner9_f32(w - 12, 2.299327135f, 1.453659981e-1f, -2.955375006e-3f, 1.164606001e-4f, -5.466174116e-6f,
+                          2.493230795e-7f, -8.721601219e-9f, 3.735163012e-10f, 7.819770526e-11f, -2.423544872e-11f);
+    return MA(x, p, x);
 }
-FN float erfinv_log_f32(float x)
+/* 1 - x^2, 2^-23 at least if |x| < 1 */
+FN float erfinv_rest_f32(float x)
 {
+#if FAST_FMA
+    return MA(-x, x, 1);
+#else
     float a = m_fabs_f32(x);
-    uint32_t u = bits_f32((1 - a) * (1 + a)) - 0x3f3504f3u; /* 2^-24 at least, if a < 1 */
-    float f = f32_bits((u & 0x007fffffu) + 0x3f3504f3u) - 1, e = (float)((int32_t)u >> 23);
-    return -MA(e, 0.693147182f, f + log_tail_f32(f));
+    return (1 - a) * (1 + a);
+#endif
+}
+/* -log t = -n ln 2 - log(1 + f) for t = 2^n (1 + f), 1 + f between 2/3 and 4/3: of a w as small as it may be no more
+ * is asked than that 1 + w be right.  The bits of n stay where they are. */
+FN float erfinv_log_f32(float t)
+{
+    uint32_t u = bits_f32(t), n = (u - 0x3f2aaaabu) & 0xff800000u;
+    float f = f32_bits(u - n) - 1;
+    float q = horner7_f32(f, -9.999993443e-1f, 4.999975264e-1f, -3.334170878e-1f, 2.501754165e-1f, -1.972670853e-1f,
+                          1.626752615e-1f, -1.746647358e-1f, 1.607655138e-1f);
+    float e = (float)(int32_t)n;
+#if FAST_FMA
+    return MA(e, -8.262958294e-08f, f * q);
+#else
+    return e * -8.262577467e-08f + (e * -3.808281815e-12f + f * q); /* the first product is exact */
+#endif
 }
 FN float m_erfinv_f32(float x)
 {
-    float a = m_fabs_f32(x), w = erfinv_log_f32(x), y;
-#ifdef __CUDACC__ /* one in 300 of the numbers that random ones are made of is far */
-    if (w < 5)
+    float a = m_fabs_f32(x), t = erfinv_rest_f32(x), w = erfinv_log_f32(t), y;
+#ifdef __CUDACC__ /* one in 1,400 of the numbers that random ones are made of is far */
+    if (t > ERFINV_FAR_F32)
         y = erfinv_near_f32(x, w);
     else
         y = erfinv_far_f32(x, w);
 #else
     float near = erfinv_near_f32(x, w), far = erfinv_far_f32(x, w);
-    y = w < 5 ? near : far;
+    y = t > ERFINV_FAR_F32 ? near : far;
 #endif
     float out = a == 1 ? x * INFINITY : NAN;
     return a < 1 ? (x == 0 ? x : y) : out;

@@ -6,65 +6,97 @@
 #include "cuda/kernels/random.h"
 #include "shared/threefry.h"
 
-/* The words of a thread: four from number `first` of a key on, and four from `pairs` behind; how many of them there
- * are. */
+/* What a thread draws at once: the words of four pairs of a key, four from number at[0] on and four from at[1] on. */
 struct drawn {
-    int64_t key, at[2], n[2];
+    uint32_t k0, k1;
+    int64_t before; /* numbers, or bytes, of other keys */
+    int64_t at[2];
     uint32_t w[2][4];
 };
 
-/* False: there are none for this thread. */
-FN int draw(struct drawn *d, const struct bits_args *a)
+/* With the key that all share, if there is one. */
+FN struct drawn draw_begin(const struct bits_args *a)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = a->n_keys * a->quads;
-    if (i >= n)
-        return 0;
-    d->key = a->n_keys == 1 ? 0 : n <= 0xffffffffLL ? (uint32_t)i / (uint32_t)a->quads : i / a->quads;
-    d->at[0] = (i - d->key * a->quads) * 4;
-    d->at[1] = d->at[0] + a->pairs;
-    d->n[0] = a->pairs - d->at[0];
-    d->n[1] = a->words - d->at[1];
-    uint32_t k0 = a->keys[2 * d->key], k1 = a->keys[2 * d->key + 1];
-    uint32_t second[4];
-    UNROLLED
-    for (int k = 0; k < 4; k++) second[k] = (uint32_t)d->at[1] + k;
-    if (d->n[1] < 4) {
-        UNROLLED
-        for (int k = 0; k < 4; k++) second[k] = k < d->n[1] ? second[k] : 0;
+    struct drawn d;
+    d.k0 = a->keys[0];
+    d.k1 = a->keys[1];
+    return d;
+}
+
+/* 0: not all of the eight words are there, whole; draw_pair has those that are. */
+FN int draw(struct drawn *d, const struct bits_args *a, int64_t i, int64_t each)
+{
+    d->before = 0;
+    d->at[0] = i * 4;
+    if (a->n_keys > 1) {
+        int64_t n = a->n_keys * a->quads;
+        int64_t key = n <= 0xffffffffLL ? (uint32_t)i / (uint32_t)a->quads : i / a->quads;
+        d->before = key * each;
+        d->at[0] = (i - key * a->quads) * 4;
+        d->k0 = a->keys[2 * key];
+        d->k1 = a->keys[2 * key + 1];
     }
+    d->at[1] = d->at[0] + a->pairs;
+    if (d->at[1] + 4 > a->bytes / 4)
+        return 0;
     UNROLLED
-    for (int k = 0; k < 4; k++) threefry(&d->w[0][k], &d->w[1][k], (uint32_t)d->at[0] + k, second[k], k0, k1);
+    for (int k = 0; k < 4; k++)
+        threefry(&d->w[0][k], &d->w[1][k], (uint32_t)d->at[0] + k, (uint32_t)d->at[1] + k, d->k0, d->k1);
     return 1;
 }
 
-/* Four words as the bytes that they are, as far as there are some left for them. */
-FN void put_words(uint8_t *y, const uint32_t w[4], int64_t left)
+/* The first words, w[0][0] and w[1][0], and on to the next ones. */
+FN void draw_pair(struct drawn *d, const struct bits_args *a)
 {
-    if (left >= 16 && (uint64_t)y % 16 == 0) {
+    uint32_t second = d->at[1] < a->words ? (uint32_t)d->at[1] : 0;
+    threefry(&d->w[0][0], &d->w[1][0], (uint32_t)d->at[0]++, second, d->k0, d->k1);
+    d->at[1]++;
+}
+
+/* Four words as the bytes that they are. */
+FN void put_words(uint8_t *y, const uint32_t w[4])
+{
+    if ((uint64_t)y % 16 == 0) {
         struct words4 v = { { w[0], w[1], w[2], w[3] } };
         put16(y, &v);
-    } else if (left % 4 == 0 && (uint64_t)y % 4 == 0) {
+    } else if ((uint64_t)y % 4 == 0) {
         UNROLLED
-        for (int k = 0; k < 4; k++)
-            if (4 * k < left)
-                ((uint32_t *)y)[k] = w[k];
+        for (int k = 0; k < 4; k++) ((uint32_t *)y)[k] = w[k];
     } else {
         UNROLLED
-        for (int k = 0; k < 16; k++)
-            if (k < left)
-                y[k] = (uint8_t)(w[k / 4] >> k % 4 * 8);
+        for (int k = 0; k < 16; k++) y[k] = (uint8_t)(w[k / 4] >> k % 4 * 8);
     }
 }
 
+/* Each of the quads of pairs that are this thread's. */
+#define EACH_QUAD(i, a)                                                                           \
+    ROLLED                                                                                        \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n_ = (a).n_keys * (a).quads, \
+                 step_ = (int64_t)gridDim.x * blockDim.x;                                         \
+         i < n_; i += step_)
+
 KERNEL(cu_random_bits, struct bits_args)
 {
-    struct drawn d;
-    if (!draw(&d, &a))
-        return;
-    UNROLLED
-    for (int h = 0; h < 2; h++) {
-        int64_t left = a.bytes - 4 * d.at[h];
-        put_words((uint8_t *)a.y + d.key * a.bytes + 4 * d.at[h], d.w[h], left < 4 * d.n[h] ? left : 4 * d.n[h]);
+    struct drawn d = draw_begin(&a);
+    EACH_QUAD(i, a)
+    {
+        int whole = draw(&d, &a, i, a.bytes);
+        uint8_t *y = (uint8_t *)a.y + d.before;
+        if (whole) {
+            put_words(y + 4 * d.at[0], d.w[0]);
+            put_words(y + 4 * d.at[1], d.w[1]);
+            continue;
+        }
+        ROLLED
+        for (int pair = 0; pair < 4 && d.at[0] < a.pairs; pair++) {
+            draw_pair(&d, &a);
+            ROLLED
+            for (int k = 0; k < 8; k++) {
+                int64_t at = 4 * ((k < 4 ? d.at[0] : d.at[1]) - 1) + k % 4;
+                if (at < a.bytes)
+                    y[at] = (uint8_t)((k < 4 ? d.w[0][0] : d.w[1][0]) >> k % 4 * 8);
+            }
+        }
     }
 }
 
@@ -83,81 +115,121 @@ KERNEL(cu_random_bits, struct bits_args)
 /* r / 2^32, below 1 */
 FN float unit(uint32_t r, float most) { return fminf((float)r * 0x1p-32f, most); }
 
-/* Four elements, or the first n of them. */
-#define PUT_FOUR(S, y, v, n)                                \
-    if ((n) >= 4 && (uint64_t)(y) % (4 * sizeof(S)) == 0) { \
-        PUT_LANES(y, v, 4 * sizeof(S));                     \
-    } else {                                                \
-        UNROLLED                                            \
-        for (int k_ = 0; k_ < 4; k_++)                      \
-            if (k_ < (n))                                   \
-                (y)[k_] = (v)[k_];                          \
+/* Four elements. */
+#define PUT_FOUR(S, y, v)                                 \
+    if ((uint64_t)(y) % (4 * sizeof(S)) == 0) {           \
+        PUT_LANES(y, v, 4 * sizeof(S));                   \
+    } else {                                              \
+        UNROLLED                                          \
+        for (int k_ = 0; k_ < 4; k_++) (y)[k_] = (v)[k_]; \
     }
 
-/* The kernel cu_<name> that makes `each` of word k of half h, or of what is `given` for all of them. */
-#define DRAW(name, S, given, each)                                 \
-    KERNEL(cu_##name, struct draw_args)                            \
-    {                                                              \
-        struct drawn d;                                            \
-        if (!draw(&d, &a.bits))                                    \
-            return;                                                \
-        given;                                                     \
-        UNROLLED                                                   \
-        for (int h = 0; h < 2; h++) {                              \
-            union {                                                \
-                S v[4];                                            \
-                struct words4 align;                               \
-            } u;                                                   \
-            UNROLLED                                               \
-            for (int k = 0; k < 4; k++) u.v[k] = each;             \
-            S *y = (S *)a.bits.y + d.key * a.bits.words + d.at[h]; \
-            PUT_FOUR(S, y, u.v, d.n[h])                            \
-        }                                                          \
+/* The kernel cu_<name> that makes `each` of a word r, or `all` eight y[h][k] of d.w[h][k] at once, of what is
+ * `given`. */
+#define DRAW(name, S, given, all, each)                             \
+    KERNEL(cu_##name, struct draw_args)                             \
+    {                                                               \
+        struct drawn d = draw_begin(&a.bits);                       \
+        given;                                                      \
+        EACH_QUAD(i, a.bits)                                        \
+        {                                                           \
+            int whole = draw(&d, &a.bits, i, a.bits.words);         \
+            S *to = (S *)a.bits.y + d.before;                       \
+            if (whole) {                                            \
+                union {                                             \
+                    S v[4];                                         \
+                    struct words4 align;                            \
+                } y[2];                                             \
+                all;                                                \
+                PUT_FOUR(S, to + d.at[0], y[0].v)                   \
+                PUT_FOUR(S, to + d.at[1], y[1].v)                   \
+                continue;                                           \
+            }                                                       \
+            ROLLED                                                  \
+            for (int k = 0; k < 4 && d.at[0] < a.bits.pairs; k++) { \
+                draw_pair(&d, &a.bits);                             \
+                ROLLED                                              \
+                for (int h = 0; h < 2; h++) {                       \
+                    uint32_t r = h ? d.w[1][0] : d.w[0][0];         \
+                    int64_t at = (h ? d.at[1] : d.at[0]) - 1;       \
+                    if (at < a.bits.words)                          \
+                        to[at] = each;                              \
+                }                                                   \
+            }                                                       \
+        }                                                           \
+    }
+#define WORD d.w[k / 4][k % 4]
+#define EIGHT(each)                                           \
+    {                                                         \
+        UNROLLED                                              \
+        for (int k = 0; k < 8; k++) y[k / 4].v[k % 4] = each; \
     }
 
 #define ONE_OF(suffix, S, name, none) float name = NUMBER(suffix, S, a.name, none)
-#define UNIFORM(suffix, S)                                                                     \
-    FN S uniform_##suffix(uint32_t r, float most, float range, float low)                      \
-    {                                                                                          \
-        return STORED_##suffix(ROUNDED(suffix, range * ROUNDED(suffix, unit(r, most))) + low); \
-    }                                                                                          \
-    DRAW(uniform_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(suffix, S, range, 1);        \
-         ONE_OF(suffix, S, low, -0.0f), uniform_##suffix(d.w[h][k], most, range, low))
+
+#define UNIFORM(suffix, S)                                                                                             \
+    FN S uniform_##suffix(uint32_t r, float most, float range, float low)                                              \
+    {                                                                                                                  \
+        return STORED_##suffix(ROUNDED(suffix, range * ROUNDED(suffix, unit(r, most))) + low);                         \
+    }                                                                                                                  \
+    DRAW(uniform_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(suffix, S, range, 1); ONE_OF(suffix, S, low, -0.0f); \
+         ,                                                                                                             \
+         if (range == 1 && low == 0)                                                                                   \
+             EIGHT(STORED_##suffix(unit(WORD, most))) else EIGHT(uniform_##suffix(WORD, most, range, low)),            \
+         uniform_##suffix(r, most, range, low))
 
 UNIFORM(f32, float)
 UNIFORM(f16, uint16_t)
 UNIFORM(bf16, uint16_t)
 
-/* One in 300 is far in erfinv's tail: all eight of a thread are made as if none were, which need no branches, and those
- * that are once more. */
-FN_APART float erfinv_once_more(float u) { return m_erfinv_f32(u); }
-FN void normals_of_eight(float x[8], const struct drawn *d, float most, float range, float low)
+/* A normal number of any word. */
+FN_APART float normal_of(uint32_t r, float most, float range, float low)
 {
-    float y[8], w[8];
-    int far = 0;
-    UNROLLED
-    for (int k = 0; k < 8; k++) {
-        x[k] = uniform_f32(d->w[k / 4][k % 4], most, range, low);
-        w[k] = erfinv_log_f32(x[k]);
-        y[k] = erfinv_near_f32(x[k], w[k]);
-        far |= !(w[k] < 5);
-    }
-    if (far) {
-        UNROLLED
-        for (int k = 0; k < 8; k++)
-            if (!(w[k] < 5))
-                y[k] = erfinv_once_more(x[k]);
-    }
-    UNROLLED
-    for (int k = 0; k < 8; k++) x[k] = y[k];
+    return m_erfinv_f32(uniform_f32(r, most, range, low));
 }
 
-#define NORMAL(suffix, S)                                                                                         \
-    DRAW(normal_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(f32, float, range, 1);                           \
-         ONE_OF(f32, float, low, -0.0f); ONE_OF(suffix, S, factor, 1); ONE_OF(suffix, S, loc, -0.0f); float x[8]; \
-         normals_of_eight(x, &d, most, range, low),                                                               \
-         STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, x[4 * h + k])) + loc))
+/* One in 1,400 is far in erfinv's tail: all eight of a thread are made as if none were, which needs no branches, and
+ * those that are once more.  A range that is a power of two, of which products are exact, takes a step less, and where
+ * it ends at 1 or beyond so does `most`: what that holds back is far.  Others are all made as if they were. */
+struct normal {
+    float most, range, low, scale;
+    int plain;
+};
+FN struct normal normal_begin(float most, float range, float low)
+{
+    struct normal n = { most, range, low, range * 0x1p-32f, 0 };
+    n.plain = (bits_f32(range) & 0x7fffff) == 0 && range >= 0x1p-62f && range <= 0x1p62f && most >= 0x1.fffffep-1f &&
+              range + low >= 1;
+    return n;
+}
+FN void normals_of_eight(float y[8], const struct drawn *d, const struct normal *n)
+{
+    float t[8];
+    int again = !n->plain;
+    UNROLLED
+    for (int k = 0; k < 8; k++) {
+        float x = m_fma_f32((float)d->w[k / 4][k % 4], n->scale, n->low);
+        t[k] = erfinv_rest_f32(x);
+        y[k] = erfinv_near_f32(x, erfinv_log_f32(t[k]));
+        again |= !(t[k] > ERFINV_FAR_F32);
+    }
+    if (again) {
+        UNROLLED
+        for (int k = 0; k < 8; k++)
+            if (!n->plain || !(t[k] > ERFINV_FAR_F32))
+                y[k] = normal_of(d->w[k / 4][k % 4], n->most, n->range, n->low);
+    }
+}
+
+#define NORMAL(suffix, S)                                                                                     \
+    DRAW(normal_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(f32, float, range, 1);                       \
+         ONE_OF(f32, float, low, -0.0f); ONE_OF(suffix, S, factor, 1); ONE_OF(suffix, S, loc, -0.0f);         \
+         struct normal n = normal_begin(most, range, low), float x[8]; normals_of_eight(x, &d, &n);           \
+         if (a.loc) EIGHT(STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, x[k])) + loc)) else EIGHT( \
+             STORED_##suffix(factor * ROUNDED(suffix, x[k]))),                                                \
+         STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, normal_of(r, most, range, low))) + loc))
 NORMAL(f32, float)
 NORMAL(f16, uint16_t)
 NORMAL(bf16, uint16_t)
-DRAW(bernoulli, uint8_t, ONE_OF(f32, float, bound, 0), (uint8_t)((float)d.w[h][k] < bound))
+DRAW(bernoulli, uint8_t, ONE_OF(f32, float, bound, 0), EIGHT((uint8_t)((float)WORD < bound)),
+     (uint8_t)((float)r < bound))

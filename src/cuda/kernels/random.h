@@ -14,7 +14,7 @@ struct bits_args {
     void *y;
     const uint32_t *keys;
     int64_t n_keys, bytes, words, pairs;
-    int64_t quads; /* of pairs: a thread has one */
+    int64_t quads; /* of pairs: what a thread draws at once */
 };
 
 /* A number for each of the words, r: uniform ones u = range * min(r / 2^32, most) + low, normal ones
