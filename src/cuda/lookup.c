@@ -451,16 +451,37 @@ static struct buffer *words_of_places(const struct run *r, int64_t places)
     return b;
 }
 
+/* Along an axis in rows that are enough for all multiprocessors, none of which meets another? */
+static bool are_rows(const struct scatter *s, const struct keys_call *c)
+{
+    const struct lookup_call *l = &c->lookup;
+    return s->axis >= 0 && !c->elements && l->n == 1 && l->ndim == 2 && l->stride[LOOKUP_FAR][0] != 0 &&
+           l->stride[LOOKUP_FAR][1] == 0 && l->index[0].room < ORDER_ROW &&
+           l->shape[0] >= (uint32_t)gpu_of(s->r)->multiprocessors;
+}
+
+static int set_rows(const struct scatter *s, struct keys_call *c, enum dtype t)
+{
+    static struct gpu_found found[DT_COUNT];
+    const struct run *r = s->r;
+    void *f = gpu_find(gpu_of(r), &found[t], "scatter", "scatter_rows", t);
+    return !f || gpu_noting(r, &c->lookup.noting, NOTE_LATER) ||
+           gpu_launch_shared(r->stream, r->node->op->name, f, c->lookup.shape[0], ORDER_THREADS,
+                             (size_t)(c->lookup.index[0].room + 1) * sizeof(uint32_t), (void *[]){ c });
+}
+
 static int set_last(const struct scatter *s, struct keys_call *c, mx y, int64_t places)
 {
     static struct gpu_found last, found[DT_COUNT];
     const struct run *r = s->r;
+    enum dtype t = folded_as(s, y);
+    describe_keys(s, c, y);
+    if (are_rows(s, c))
+        return set_rows(s, c, t);
     struct buffer *b = words_of_places(r, places);
     if (!b)
         return 1;
-    enum dtype t = folded_as(s, y);
     c->last = buffer_on(b, r->stream);
-    describe_keys(s, c, y);
     int failed = gpu_noting(r, &c->lookup.noting, NOTE_LATER) ||
                  launch_updates(r, gpu_find(gpu_of(r), &last, "order", "last", DT_COUNT), c);
     c->lookup.noting.note = NULL; /* it has been told */

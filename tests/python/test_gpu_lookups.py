@@ -145,6 +145,51 @@ def test_put_along_axis(dtype, index):
         same(lambda x, i: mx.put_along_axis(x[::-1], i[..., :1], x[1, 2, 3], axis), x, i)  # noqa: B023
 
 
+@pytest.mark.parametrize("index", [mx.int32, mx.uint8, mx.int64], ids=str)
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+def test_put_along_rows(dtype, index):
+    """Each row of places is one block's where there are many and updates are not few; of a place the last one stays."""
+    x, u = grid(dtype, 301, 67), grid(dtype, 301, 203)[::-1]
+    for n in (33, 203):
+        i = places((301, n), 67, index)
+        same(lambda x, i, u: mx.put_along_axis(x, i, u[:, :n], 1), x, i, u)  # noqa: B023
+        same(lambda x, i, u: mx.put_along_axis(x, i, u[:, ::-1][:, :n], -1), x, i, u)  # noqa: B023
+        same(lambda x, i, u: mx.put_along_axis(x.T, i.T, u[:, :n].T, 0), x, i, u)  # noqa: B023
+        same(lambda x, i, u: mx.put_along_axis(x[::-1, ::2], i // 2, u[5, 5], 1), x, i, u)
+        same(lambda x, i: mx.put_along_axis(x, mx.broadcast_to(i[:1], i.shape), x[:1, 3], 1), x, i)
+        deep = x[:300].reshape(2, 150, 67)
+        same(lambda x, i: mx.put_along_axis(x, i[:150][None], x[1, 2, 3], 2), deep, i)
+        same(lambda x, i, u: mx.put_along_axis(x * 1, i, u[:, :n], 1), x, i, u)  # noqa: B023
+
+
+def test_put_along_rows_beside_a_loop():
+    r = np.random.default_rng(5)
+    for rows, width, n in [(160, 1, 70), (256, 12_288, 3300), (160, 12_289, 3300), (2, 20_000, 20_000)]:
+        x, u = (r.integers(-(2**15), 2**15, (rows, k), np.int16) for k in (width, n))
+        i = r.integers(-width, width, (rows, n))
+        want = x.copy()
+        for k in range(n):
+            want[np.arange(rows), i[:, k]] = u[:, k]
+        with mx.stream(mx.gpu):
+            y = mx.put_along_axis(mx.array(x), mx.array(i), mx.array(u), 1)
+            assert np.array_equal(np.array(y), want)
+
+
+def test_rows_with_places_out_of_range(said):
+    x, u = grid(mx.float32, 200, 64), grid(mx.float32, 200, 70)
+    i = np.random.default_rng(6).integers(-64, 64, (200, 70))
+    i[[17, 60, 199], [9, 0, 69]] = 64, -65, 2**40
+    i = mx.array(i)
+
+    def on(device):
+        with mx.stream(device):
+            return mx.put_along_axis(x, i, u, 1)
+
+    there, here = said(lambda: on(mx.cpu)), said(lambda: on(mx.gpu))
+    assert there == here and len(here) == 1 and "(17, 9)" in here[0]
+    same(lambda x, i, u: mx.put_along_axis(x, i, u, 1), x, i, u)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_that_are_updated(layout):
     x, u = grid(mx.float32, 5, 40, 70), grid(mx.float32, 5, 40, 70)[::-1]

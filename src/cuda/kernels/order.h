@@ -4,8 +4,8 @@
 
 #include "cuda/kernels/lookup.h"
 
-enum { ORDER_THREADS = 256 };
-#define ORDER_NONE 0xffffffffu /* the key of an update that is left out; more than any other */
+enum { ORDER_THREADS = 256, ORDER_ROW = 12288 }; /* places of a row that a block has in its own memory */
+#define ORDER_NONE 0xffffffffu                   /* the key of an update that is left out; more than any other */
 
 /* Where each update goes: the offset of its slice in `far`, without the bits that are 0 in all; elements: each element
  * of a slice counts as an update. */
