@@ -460,11 +460,12 @@ static bool are_rows(const struct scatter *s, const struct keys_call *c)
            l->shape[0] >= (uint32_t)gpu_of(s->r)->multiprocessors;
 }
 
-static int set_rows(const struct scatter *s, struct keys_call *c, enum dtype t)
+static int set_rows(const struct scatter *s, struct keys_call *c)
 {
-    static struct gpu_found found[DT_COUNT];
+    static struct gpu_found found;
     const struct run *r = s->r;
-    void *f = gpu_find(gpu_of(r), &found[t], "scatter", "scatter_rows", t);
+    void *f = gpu_find(gpu_of(r), &found, "order", "last_of_rows", DT_COUNT);
+    c->size = (int32_t)itemsize(r->y[0]);
     return !f || gpu_noting(r, &c->lookup.noting, NOTE_LATER) ||
            gpu_launch_shared(r->stream, r->node->op->name, f, c->lookup.shape[0], ORDER_THREADS,
                              (size_t)(c->lookup.index[0].room + 1) * sizeof(uint32_t), (void *[]){ c });
@@ -474,13 +475,13 @@ static int set_last(const struct scatter *s, struct keys_call *c, mx y, int64_t 
 {
     static struct gpu_found last, found[DT_COUNT];
     const struct run *r = s->r;
-    enum dtype t = folded_as(s, y);
     describe_keys(s, c, y);
     if (are_rows(s, c))
-        return set_rows(s, c, t);
+        return set_rows(s, c);
     struct buffer *b = words_of_places(r, places);
     if (!b)
         return 1;
+    enum dtype t = folded_as(s, y);
     c->last = buffer_on(b, r->stream);
     int failed = gpu_noting(r, &c->lookup.noting, NOTE_LATER) ||
                  launch_updates(r, gpu_find(gpu_of(r), &last, "order", "last", DT_COUNT), c);

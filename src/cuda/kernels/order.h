@@ -14,7 +14,7 @@ struct keys_call {
     uint32_t *key;   /* NULL: indices are only looked at */
     uint32_t *value; /* of each update, in a word; NULL: not asked for */
     int64_t n;
-    int32_t size; /* of an element, for values */
+    int32_t size; /* of an element, for values and rows */
     int32_t shift, elements;
     int32_t drops; /* those out of range are left out */
     /* Of updates that are not put in order, one of them: of each place the last that goes to it, counted from 1, or

@@ -245,59 +245,6 @@ KERNEL(PASTE(cu_scatter_last, SUFFIX), struct keys_call)
     if (!at.outside && a.last[at.far >> a.shift] == (uint32_t)n + 1)
         ((S *)a.lookup.far)[at.far] = ((const S *)a.lookup.near)[at.near];
 }
-
-/* The same where a row of updates goes to a row of places: a block has one, and finds the last of each place, counted
- * from 1, in its own memory. */
-KERNEL(PASTE(cu_scatter_rows, SUFFIX), struct keys_call)
-{
-    enum { AHEAD = 4 };
-    SHARED_BYTES(bytes, ORDER_ROW * sizeof(uint32_t));
-    uint32_t *last = (uint32_t *)bytes;
-    const struct lookup_call *l = &a.lookup;
-    int64_t row = blockIdx.x;
-    uint32_t n = l->shape[1], places = (uint32_t)l->index[0].room + 1, step = blockDim.x * AHEAD;
-    const int64_t *stride = l->stride[LOOKUP_INDEX];
-    for (uint32_t p = threadIdx.x; p < places; p += blockDim.x) last[p] = 0;
-    BARRIER();
-    ROLLED
-    for (uint32_t i = threadIdx.x; i < n; i += step) {
-        int64_t v[AHEAD];
-        UNROLLED
-        for (int k = 0; k < AHEAD; k++) {
-            uint32_t at = i + k * blockDim.x;
-            v[k] = at < n ? index_value(l->index[0].data, l->index[0].type, row * stride[0] + at * stride[1]) : 0;
-        }
-        UNROLLED
-        for (int k = 0; k < AHEAD; k++) {
-            uint32_t at = i + k * blockDim.x;
-            if (at >= n)
-                continue;
-            bool outside = false;
-            int64_t place = lookup_place(l, 0, row * n + at, v[k], &outside);
-            if (!outside || !a.drops)
-                ATOMIC_MAX(&last[place], at + 1);
-        }
-    }
-    BARRIER();
-    S *y = (S *)l->far + row * l->stride[LOOKUP_FAR][0];
-    const S *u = (const S *)l->near + row * l->stride[LOOKUP_NEAR][0];
-    ROLLED
-    for (uint32_t p = threadIdx.x; p < places; p += step) {
-        uint32_t from[AHEAD];
-        S v[AHEAD];
-        UNROLLED
-        for (int k = 0; k < AHEAD; k++) {
-            uint32_t at = p + k * blockDim.x;
-            from[k] = at < places ? last[at] : 0;
-            if (from[k])
-                v[k] = u[(from[k] - 1) * l->stride[LOOKUP_NEAR][1]];
-        }
-        UNROLLED
-        for (int k = 0; k < AHEAD; k++)
-            if (from[k])
-                y[(p + k * blockDim.x) * l->index[0].step] = v[k];
-    }
-}
 #endif
 
 #ifdef SUM
