@@ -118,6 +118,29 @@ def test_numbers_drawn_by_one_kernel(dtype):
         same(lambda: mx.random.uniform(shape=(n, 3), dtype=dtype, key=k))  # noqa: B023
 
 
+@pytest.mark.parametrize("n", [40_003, 300_000, 300_001])
+def test_many_numbers_drawn_by_one_kernel(n):
+    """More than a thread has at once, with numbers of erfinv's tail, beside the same in steps."""
+    k = mx.random.key(21)
+    with mx.stream(mx.gpu):
+        assert mx.array_equal(mx.random.normal((n,), key=k), composed(mx.float32, (n,), k))
+    same(lambda: mx.random.uniform(shape=(n,), key=k))
+    same(lambda: mx.random.split(k, n))
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (-2, 2), (0, 1), (-0.3, 0.7), (0.5, 1), (1, -1), (-1e-30, 1e-30), (0, 0)])
+def test_erfinv_of_any_range(bounds):
+    """Whatever range the numbers are of: the same as in steps, also beyond 1."""
+    k = mx.random.key(2)
+    with mx.stream(mx.gpu):
+        u = mx.random.uniform(*bounds, (20_001,), key=k)
+        mx.eval(u)
+        want, got = mx.erfinv(u), mx.erfinv(mx.random.uniform(*bounds, (20_001,), key=k))
+        mx.eval(want)
+        assert mx.array_equal(got, want, equal_nan=True)
+        assert mx.array_equal(1 / got, 1 / want, equal_nan=True)
+
+
 def test_draws_in_larger_groups():
     k, q = mx.random.key(3), mx.random.key(4)
     x = mx.arange(1001, dtype=mx.float32)
