@@ -8,6 +8,7 @@
 struct cusolver {
 #define SOLVER(name, symbol, args) int(*name) args;
 #define SOLVER_LATER(name, symbol, args) int(*name) args;
+#define SOLVER_TYPES(name, of_float32, of_float64, of_complex64, args) int(*name[3]) args;
 #include "cuda/cusolver.def"
 };
 
@@ -19,6 +20,7 @@ enum {
     CUSOLVER_C_64F = 5,
     CUSOLVER_LOWER = 0, /* triangles */
     CUSOLVER_UPPER = 1,
+    CUSOLVER_AS_IT_IS = 0,   /* operations */
     CUSOLVER_REPEATABLE = 1, /* a mode: the same bits each time */
 };
 

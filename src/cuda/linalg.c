@@ -1,5 +1,6 @@
 /* linalg.c: factors of matrices, and what is made with them, on a GPU: those that registers, or shared memory, hold. */
 #include "cuda/linalg.h"
+#include "cuda/solver.h"
 #include "ops/linalg.h"
 
 bool gpu_takes_small_matrices(const struct node *n)
@@ -109,11 +110,23 @@ static int run_small(const struct run *r, const mx x[2], enum linalg_kernel k, s
     return linalg_noting(r, &c->noting, fault) || linalg_launch(r, k, (enum dtype)x[0]->dtype, c) || linalg_noted(r);
 }
 
+/* Of others, by cuSOLVER or panels; it has no part in systems of triangles. */
+static int run_large(const struct run *r, const mx x[2], enum linalg_kernel k, enum linalg_part part)
+{
+    int n = dim(x[0], -1);
+    int64_t count = x[0]->size / ((int64_t)n * n);
+    if (k == LINALG_CHOLESKY)
+        return solver_takes(SOLVER_CHOLESKY, r, count, n, n) ? solver_cholesky(r, x[0], (unsigned)part)
+                                                             : panels_cholesky(r, x[0], part);
+    return part == LINALG_ALL && solver_takes(SOLVER_LU, r, count, n, n) ? solver_solve(r, x)
+                                                                         : panels_solve(r, x, part);
+}
+
 int linalg_lu(const struct run *r, const struct lu_call *l)
 {
     struct linalg_call c = { .a = l->a, .count = l->count, .m = l->m, .n = l->n, .makes = (int32_t)l->makes };
     if (l->m > LINALG_SIZE || l->n > LINALG_SIZE)
-        return panels_lu(r, l);
+        return solver_takes(SOLVER_LU, r, l->count, l->m, l->n) ? solver_lu(r, l) : panels_lu(r, l);
     for (int i = 0; i < 3; i++) c.y[i] = l->y[i];
     c.a_row = l->n;
     c.a_matrix = (int64_t)l->m * l->n;
@@ -147,8 +160,7 @@ static int run_linalg(const struct run *r, enum linalg_kernel k, struct linalg_c
     else if (!failed && gpu_takes_small_matrices(r->node))
         failed = run_small(r, x, k, c, fault);
     else if (!failed)
-        failed = k == LINALG_SOLVE ? panels_solve(r, x, (enum linalg_part)c->part)
-                                   : panels_cholesky(r, x[0], (enum linalg_part)c->part);
+        failed = run_large(r, x, k, (enum linalg_part)c->part);
     gpu_drop(2, hold);
     return failed;
 }

@@ -22,6 +22,7 @@ struct part_call;
 struct eigen_call;
 struct weigh_call;
 struct finish_call;
+struct pivots_call;
 struct work {
     const struct run *r;
     enum dtype t;
@@ -32,6 +33,7 @@ struct work {
     int nheld;
 };
 int work_begin(struct work *w, const struct run *r, mx x, bool flags);
+int work_flags(struct work *w); /* they alone, where the rest is said */
 /* Lets go of what it held; returns `failed`. */
 int work_end(struct work *w, int failed);
 /* Memory until then; NULL after mx_fail. */
@@ -39,6 +41,7 @@ void *work_hold(struct work *w, int64_t bytes);
 /* Copies a part of each matrix (kernels/panels.h). */
 int work_copy(const struct work *w, struct part_call c);
 int work_eigen(const struct work *w, struct eigen_call c);
+int work_pivots(struct work *w, struct pivots_call c);
 int work_weigh(const struct work *w, struct weigh_call c);
 int work_finish(const struct work *w, struct finish_call c);
 static inline void *work_at(const struct work *w, const void *p, int64_t elements)

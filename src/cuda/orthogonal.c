@@ -89,7 +89,9 @@ static int qr(const struct run *r, mx x, void *const y[3])
     static struct orthogonal_kernel kernel = { .name = "qr" };
     int m = dim(x, -2), n = dim(x, -1);
     struct orthogonal_call c = { .y = { y[0], y[1] }, .m = m, .n = n, .columns = n };
-    return gpu_takes_small_matrices(r->node) ? launch_orthogonal(r, x, &kernel, &c, m, n, false) : panels_qr(r, x);
+    if (gpu_takes_small_matrices(r->node))
+        return launch_orthogonal(r, x, &kernel, &c, m, n, false);
+    return solver_takes(SOLVER_QR, r, x->size / ((int64_t)m * n), m, n) ? solver_qr(r, x) : panels_qr(r, x);
 }
 
 int gpu_run_qr(const struct run *r) { return run_on(r, qr); }

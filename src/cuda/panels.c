@@ -32,8 +32,11 @@ int work_begin(struct work *w, const struct run *r, mx x, bool flags)
 {
     int64_t each = (int64_t)dim(x, -2) * dim(x, -1);
     *w = (struct work){ .r = r, .t = (enum dtype)x->dtype, .size = (int64_t)itemsize(x), .count = x->size / each };
-    if (!flags)
-        return 0;
+    return flags && work_flags(w);
+}
+
+int work_flags(struct work *w)
+{
     w->odd = work_hold(w, 2 * w->count * (int64_t)sizeof *w->odd);
     if (!w->odd)
         return 1;
@@ -60,6 +63,14 @@ int work_eigen(const struct work *w, struct eigen_call c)
     c.down = (int32_t)(c.vectors ? ceil_div(c.n, PANEL_DOWN) : 1);
     c.across = (int32_t)ceil_div(c.n, PANEL_ALONG);
     return launch(w, EIGEN, w->count * c.down * c.across, PANEL_ALONG, &c);
+}
+
+int work_pivots(struct work *w, struct pivots_call c)
+{
+    if (c.makes == LINALG_FACTORS && c.m > PANEL_ORDER &&
+        !(c.order = work_hold(w, w->count * c.m * (int64_t)sizeof *c.order)))
+        return 1;
+    return launch(w, PIVOTS, w->count, PANEL_ALONG, &c);
 }
 
 int work_weigh(const struct work *w, struct weigh_call c) { return launch(w, WEIGH, w->count, PANEL_ALONG, &c); }
@@ -192,16 +203,13 @@ int panels_lu(const struct run *r, const struct lu_call *l)
     int32_t *swaps = work_hold(&w, w.count * k * (int64_t)sizeof *swaps);
     for (int i = 0; i < 3; i++) c.y[i] = l->y[i];
     void *to = l->makes == LINALG_FACTORS ? c.y[0] : work_hold(&w, w.count * each * w.size);
-    if (l->makes == LINALG_FACTORS && m > PANEL_ORDER)
-        failed = !(c.order = work_hold(&w, w.count * m * (int64_t)sizeof *c.order));
     struct part_call copy = { .y = to, .x = (void *)l->a, .y_row = n, .y_matrix = each, .rows = m, .columns = n };
     copy.x_row = n;
     copy.x_matrix = each;
     c.x = to;
     c.swaps = swaps;
     failed = failed || !swaps || !to || work_copy(&w, copy) ||
-             eliminate(&w, (struct gpu_matrices){ to, n, 1, each }, m, n, n, swaps) ||
-             launch(&w, PIVOTS, w.count, PANEL_ALONG, &c);
+             eliminate(&w, (struct gpu_matrices){ to, n, 1, each }, m, n, n, swaps) || work_pivots(&w, c);
     return work_end(&w, failed);
 }
 

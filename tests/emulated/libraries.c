@@ -2,7 +2,7 @@
  * tell, products of matrices by cuBLASLt, and what cuSOLVER does, by LAPACK; cuFFT is in cufft.c.  PRETEND in the
  * environment says how it fails: no_handle, wrong (results), no_algorithm, unsupported, fails (products, and matrices,
  * of more than the trial's size), no_eig (cuSOLVER is an older one), slow (matrices of more than the trial's size do
- * not converge). */
+ * not converge), no_rotations (its rotations do not). */
 #include <stdint.h>
 
 #include "core/dtype.h"
@@ -16,6 +16,10 @@
 #include "cuda/cublaslt.def"
 #define SOLVER(name, symbol, args) EXPORTED int solver_##name args __asm__(symbol);
 #define SOLVER_LATER(name, symbol, args) EXPORTED int solver_##name args __asm__(symbol);
+#define SOLVER_TYPES(name, of_float32, of_float64, of_complex64, args) \
+    EXPORTED int solver_##name##_s args __asm__(of_float32);           \
+    EXPORTED int solver_##name##_d args __asm__(of_float64);           \
+    EXPORTED int solver_##name##_c args __asm__(of_complex64);
 #include "cuda/cusolver.def"
 
 EXPORTED size_t cublasLtGetVersion(void);
@@ -218,8 +222,8 @@ int matmul(void *handle, void *product, const void *alpha, const void *a, void *
 /* ---- cuSOLVER */
 
 /* Matrices so far, of each kind of enum solver_kind; for tests. */
-extern EXPORTED int emulated_solved[3];
-int emulated_solved[3];
+extern EXPORTED int emulated_solved[7];
+int emulated_solved[7];
 
 enum { ROOM = 1 << 12 };
 static void *solver_stream;
@@ -384,3 +388,186 @@ int solver_eig(void *handle, void *params, int left, int right, int64_t n, int a
     *info = !is_small(n) && pretends("slow") ? 3 : *info;
     return emulated_solved[2]++, e;
 }
+
+/* ---- factors, as LAPACK's */
+
+int solver_cholesky_room(void *handle, void *params, int triangle, int64_t n, int a_type, const void *a, int64_t lda,
+                         int type, size_t *bytes, size_t *host_bytes)
+{
+    expect(handle && params && (triangle & ~1) == 0 && a && lda >= n && a_type == type, "a matrix");
+    return *bytes = ROOM, *host_bytes = 0, 0;
+}
+
+int solver_cholesky(void *handle, void *params, int triangle, int64_t n, int a_type, void *a, int64_t lda, int type,
+                    void *room, size_t bytes, void *host_room, size_t host_bytes, int *info)
+{
+    int e = begun(handle, params, n, room, bytes, info), size = (int)n, step = (int)lda;
+    void (*f)(const char *, int *, void *, int *, int *, size_t) = NULL;
+    (void)type, (void)host_room, (void)host_bytes;
+    *(void **)&f = lapack(a_type, "potrf");
+    f(triangle == CUSOLVER_UPPER ? "U" : "L", &size, a, &step, info, 1);
+    return emulated_solved[3]++, e;
+}
+
+/* What a function of a type begins with: it has no parameters, and is told of elements of its workspace. */
+static int begun_with(void *handle, int n, const void *room, int elements, const int *info)
+{
+    return begun(handle, emulated_products, n, room, elements == ROOM / 8 ? ROOM : 0, info);
+}
+
+static int lu_room(void *handle, int m, int n, void *a, int lda, int *elements)
+{
+    expect(handle && a && m > 0 && n > 0 && lda >= m, "a matrix");
+    return *elements = ROOM / 8, 0;
+}
+
+static int lu(int type, void *handle, int m, int n, void *a, int lda, void *room, int *pivots, int *info)
+{
+    int e = begun_with(handle, m > n ? m : n, room, ROOM / 8, info);
+    void (*f)(int *, int *, void *, int *, int *, int *) = NULL;
+    *(void **)&f = lapack(type, "getrf");
+    f(&m, &n, a, &lda, pivots, info);
+    return emulated_solved[4]++, e;
+}
+
+static int by_lu(int type, void *handle, int turned, int n, int columns, const void *a, int lda, const int *pivots,
+                 void *b, int ldb, int *info)
+{
+    void (*f)(const char *, int *, int *, const void *, int *, const int *, void *, int *, int *, size_t) = NULL;
+    expect(handle && !turned && ldb >= n && columns > 0, "a right side");
+    *(void **)&f = lapack(type, "getrs");
+    f("N", &n, &columns, a, &lda, pivots, b, &ldb, info, 1);
+    return 0;
+}
+
+int solver_qr_room(void *handle, void *params, int64_t m, int64_t n, int a_type, const void *a, int64_t lda,
+                   int tau_type, const void *tau, int type, size_t *bytes, size_t *host_bytes)
+{
+    expect(handle && params && a && tau && m > 0 && n > 0 && lda >= m && a_type == type && tau_type == type,
+           "a matrix");
+    return *bytes = ROOM, *host_bytes = 100, 0;
+}
+
+int solver_qr(void *handle, void *params, int64_t m, int64_t n, int a_type, void *a, int64_t lda, int tau_type,
+              void *tau, int type, void *room, size_t bytes, void *host_room, size_t host_bytes, int *info)
+{
+    int e = begun(handle, params, n, room, bytes, info), rows = (int)m, columns = (int)n, step = (int)lda;
+    int most = 64 * (columns + 1);
+    void *work = malloc((size_t)most * 8);
+    void (*f)(int *, int *, void *, int *, void *, void *, int *, int *) = NULL;
+    (void)tau_type, (void)type;
+    expect(host_room && host_bytes == 100, "the workspace asked for");
+    *(void **)&f = lapack(a_type, "geqrf");
+    f(&rows, &columns, a, &step, tau, work, &most, info);
+    free(work);
+    return emulated_solved[5]++, e;
+}
+
+static int q_room(void *handle, int m, int n, int k, const void *a, int lda, const void *tau, int *elements)
+{
+    expect(handle && a && tau && m >= n && n >= k && k > 0 && lda >= m, "reflections");
+    return *elements = ROOM / 8, 0;
+}
+
+static int q(int type, void *handle, int m, int n, int k, void *a, int lda, const void *tau, void *room, int elements,
+             int *info)
+{
+    int most = 64 * (n + 1);
+    void *work = malloc((size_t)most * 8);
+    void (*f)(int *, int *, int *, void *, int *, const void *, void *, int *, int *) = NULL;
+    expect(handle && room && elements == ROOM / 8, "the workspace asked for");
+    await_copies(solver_stream);
+    *(void **)&f = lapack(type, type == CUSOLVER_C_32F ? "ungqr" : "orgqr");
+    f(&m, &n, &k, a, &lda, tau, work, &most, info);
+    free(work);
+    return 0;
+}
+
+/* ---- singular values by rotations, which give V and not its adjoint */
+
+int solver_jacobi_create(void **jacobi) { return *jacobi = calloc(1, sizeof(double)), 0; }
+int solver_jacobi_tolerance(void *jacobi, double tolerance) { return *(double *)jacobi = tolerance, 0; }
+
+static int jacobi_room(void *handle, int vectors, int thin, int m, int n, const void *a, int lda, const void *s,
+                       const void *u, int ldu, const void *v, int ldv, int *elements, void *jacobi)
+{
+    expect(handle && a && s && lda >= m && m >= n && (vectors & ~1) == 0 && (thin & ~1) == 0, "a tall matrix");
+    expect(!vectors || (u && v && ldu >= m && ldv >= n), "places for vectors");
+    expect(*(double *)jacobi > 0, "a tolerance");
+    return *elements = ROOM / 8, 0;
+}
+
+static int jacobi(int type, void *handle, int vectors, int thin, int m, int n, void *a, int lda, void *s, void *u,
+                  int ldu, void *v, int ldv, void *room, int elements, int *info, void *parameters)
+{
+    double least = type == CUSOLVER_R_64F ? 0x1p-52 : 0x1p-23;
+    signed char left = (signed char)(vectors ? thin ? 'S' : 'A' : 'N'), right = (signed char)(vectors ? 'A' : 'N');
+    char host_room[100];
+    expect(*(double *)parameters == least, "the type's tolerance");
+    expect(elements == ROOM / 8, "the workspace asked for");
+    emulated_solved[1]--;
+    int e = solver_svd(handle, emulated_products, left, right, m, n, type, a, lda, 0, s, type, u, ldu, type, v, ldv,
+                       type, room, ROOM, host_room, sizeof host_room, info);
+    for (int i = 0; i < n && vectors; i++)
+        for (int j = 0; j <= i; j++)
+            if (type == CUSOLVER_C_32F) {
+                float *x = (float *)v + 2 * (i + (int64_t)j * ldv), *y = (float *)v + 2 * (j + (int64_t)i * ldv);
+                float re = x[0], im = x[1];
+                x[0] = y[0];
+                x[1] = -y[1];
+                y[0] = re;
+                y[1] = -im;
+            } else if (type == CUSOLVER_R_64F) {
+                double *x = (double *)v + i + (int64_t)j * ldv, *y = (double *)v + j + (int64_t)i * ldv, z = *x;
+                *x = *y;
+                *y = z;
+            } else {
+                float *x = (float *)v + i + (int64_t)j * ldv, *y = (float *)v + j + (int64_t)i * ldv, z = *x;
+                *x = *y;
+                *y = z;
+            }
+    if (!is_small(n) && pretends("no_rotations")) {
+        memset(s, 0, sizeof(float));
+        *info = n + 1;
+    }
+    return emulated_solved[6]++, e;
+}
+
+/* The functions of one type, which have its letter. */
+#define OF_TYPE(t, type)                                                                                               \
+    int solver_lu_room_##t(void *handle, int m, int n, void *a, int lda, int *elements)                                \
+    {                                                                                                                  \
+        return lu_room(handle, m, n, a, lda, elements);                                                                \
+    }                                                                                                                  \
+    int solver_lu_##t(void *handle, int m, int n, void *a, int lda, void *room, int *pivots, int *info)                \
+    {                                                                                                                  \
+        return lu(type, handle, m, n, a, lda, room, pivots, info);                                                     \
+    }                                                                                                                  \
+    int solver_by_lu_##t(void *handle, int turned, int n, int columns, const void *a, int lda, const int *pivots,      \
+                         void *b, int ldb, int *info)                                                                  \
+    {                                                                                                                  \
+        return by_lu(type, handle, turned, n, columns, a, lda, pivots, b, ldb, info);                                  \
+    }                                                                                                                  \
+    int solver_q_room_##t(void *handle, int m, int n, int k, const void *a, int lda, const void *tau, int *elements)   \
+    {                                                                                                                  \
+        return q_room(handle, m, n, k, a, lda, tau, elements);                                                         \
+    }                                                                                                                  \
+    int solver_q_##t(void *handle, int m, int n, int k, void *a, int lda, const void *tau, void *room, int elements,   \
+                     int *info)                                                                                        \
+    {                                                                                                                  \
+        return q(type, handle, m, n, k, a, lda, tau, room, elements, info);                                            \
+    }                                                                                                                  \
+    int solver_jacobi_room_##t(void *handle, int vectors, int thin, int m, int n, const void *a, int lda,              \
+                               const void *s, const void *u, int ldu, const void *v, int ldv, int *elements,           \
+                               void *parameters)                                                                       \
+    {                                                                                                                  \
+        return jacobi_room(handle, vectors, thin, m, n, a, lda, s, u, ldu, v, ldv, elements, parameters);              \
+    }                                                                                                                  \
+    int solver_jacobi_##t(void *handle, int vectors, int thin, int m, int n, void *a, int lda, void *s, void *u,       \
+                          int ldu, void *v, int ldv, void *room, int elements, int *info, void *parameters)            \
+    {                                                                                                                  \
+        return jacobi(type, handle, vectors, thin, m, n, a, lda, s, u, ldu, v, ldv, room, elements, info, parameters); \
+    }
+OF_TYPE(s, CUSOLVER_R_32F)
+OF_TYPE(d, CUSOLVER_R_64F)
+OF_TYPE(c, CUSOLVER_C_32F)

@@ -75,7 +75,7 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
         "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
         "cudnn": "convolutions",
         "cufft": "Fourier transforms of rows",
-        "cusolver": "singular values and eigenvalues of large matrices",
+        "cusolver": "factors, singular values and eigenvalues of large matrices",
         "nvrtc": "kernels given as text, and of element-wise programs that run often",
     }
     assert not said
@@ -362,7 +362,7 @@ def made(kind, dtype, shape):
     except Exception as e:
         return str(e)
 def count():
-    return [*(ctypes.c_int * 3).in_dll(ctypes.CDLL(FILE), "emulated_solved")]
+    return [*(ctypes.c_int * 7).in_dll(ctypes.CDLL(FILE), "emulated_solved")]
 """
 
 
@@ -386,7 +386,158 @@ def test_large_matrices_are_solved(solver, dtype):
     calls = [f"made({kind}, '{dtype}', {shape})" for kind, all_shapes in shapes.items() for shape in all_shapes]
     (results, counts), said = solved(calls, solver, MLX_FALLBACK="error")
     assert max(results) < 300 and not said
-    assert counts == [1 + 4 * 2, 1 + 3 * 5 + 3 + 1, 1 + 2 * 2]  # and a trial
+    rotated = 3 * 5 + 3 + 1  # whose trial is not the other's
+    assert counts[:3] == [1 + 4 * 2, 1, 1 + 2 * 2] and counts[6] == 1 + rotated  # and a trial
+
+
+@pretended
+def test_values_that_rotations_do_not_find(solver):
+    """The other way does; of larger ones it is the first to values alone."""
+    calls = [f"made(by_svd, 'float32', {shape})" for shape in [(2, 70, 6), (2, 5, 70)]]
+    (results, counts), _ = solved(calls, solver, PRETEND="no_rotations")
+    assert max(results) < 300 and counts[1] == 1 + 12 and counts[6] == 1 + 12
+    values = "float(np.array(linalg.svd(mx.ones((520, 5)), compute_uv=False)).max()) * 0"
+    (results, counts), _ = solved([values], solver)
+    assert counts[1] == 2 and counts[6] == 0
+
+
+FACTORED = """
+def by_lu(a, x, dtype):
+    places, lower, upper = [np.array(y) for y in linalg.lu(a)]
+    with mx.stream(mx.cpu):
+        there = np.array(linalg.lu_factor(mx.array(x, a.dtype))[1])
+    same = np.array_equal(np.array(linalg.lu_factor(a)[1]), there)
+    got = np.take_along_axis(wide(lower) @ wide(upper), places.astype(int)[..., None], -2)
+    return [far(got, wide(x), dtype), 0 if same else 1e9]
+def by_det(a, x, dtype):
+    sign, size = [wide(y) for y in linalg.slogdet(a)]
+    want = np.linalg.slogdet(wide(x))
+    return [far(sign, want[0], dtype), far(size, want[1], dtype)]
+def by_solve(a, x, dtype):
+    errors = []
+    for k in (1, 3):
+        b = np.random.default_rng(k).normal(size=(*x.shape[:-1], k)).astype(x.dtype)
+        got = wide(linalg.solve(a, mx.array(b, a.dtype)))
+        errors.append(far(wide(x) @ got, wide(b), dtype) / np.linalg.cond(wide(x)).max())
+    return errors
+def by_inv(a, x, dtype):
+    return [far(wide(linalg.inv(a)), np.linalg.inv(wide(x)), dtype) / np.linalg.cond(wide(x)).max()]
+def by_cholesky(a, x, dtype):
+    h = (wide(x) @ adjoint(wide(x)) + x.shape[-1] * np.eye(x.shape[-1])).astype(x.dtype)
+    want, nan = np.linalg.cholesky(wide(h)), np.triu(np.full(x.shape, np.nan), 1)
+    lower = wide(linalg.cholesky(mx.array(h + nan, a.dtype)))
+    upper = wide(linalg.cholesky(mx.array(h + nan.swapaxes(-1, -2), a.dtype), upper=True))
+    zeros = not np.triu(lower, 1).any() and not np.tril(upper, -1).any()
+    return [far(lower, want, dtype), far(adjoint(upper), want, dtype), 0 if zeros else 1e9]
+def by_qr(a, x, dtype):
+    q, r = [wide(y) for y in linalg.qr(a)]
+    want = np.linalg.qr(wide(x))
+    return [far(q @ r, wide(x), dtype), far(adjoint(q) @ q, np.eye(q.shape[-1])[None], dtype),
+            far(r, want[1], dtype) / 100, 0 if not np.tril(r, -1).any() else 1e9]
+"""
+# Each with sizes, and how many matrices cuSOLVER gets, of the kind with this place among its counts.
+FACTORS = {
+    ("by_cholesky", (4, 65, 65)): (3, 8),
+    ("by_cholesky", (5, 65, 65)): (3, 0),  # too many
+    ("by_cholesky", (200, 200)): (3, 2),
+    ("by_lu", (65, 65)): (4, 2),
+    ("by_lu", (2, 70, 30)): (4, 4),
+    ("by_lu", (2, 30, 70)): (4, 4),
+    ("by_lu", (3, 65, 65)): (4, 0),
+    ("by_lu", (64, 64)): (4, 0),
+    ("by_det", (2, 70, 70)): (4, 2),
+    ("by_solve", (2, 70, 70)): (4, 4),
+    ("by_solve", (130, 130)): (4, 2),
+    ("by_inv", (2, 70, 70)): (4, 2),
+    ("by_inv", (130, 130)): (4, 1),
+    ("by_qr", (70, 70)): (5, 1),
+    ("by_qr", (2, 80, 30)): (5, 2),
+    ("by_qr", (2, 30, 80)): (5, 2),
+    ("by_qr", (3, 80, 30)): (5, 0),
+}
+
+
+def factored(calls, **around):
+    code = f"{SOLVED}\n{FACTORED}\nprint(json.dumps([{', '.join(calls)}]))"
+    return run(code, MLX_FALLBACK="error", **around)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_large_factors(solver, dtype):
+    """By cuSOLVER, where it is found, and by our kernels."""
+    calls = [f"made({kind}, '{dtype}', {shape})" for kind, shape in FACTORS]
+    calls += [f"made({kind}, '{dtype}', (600, 600))" for kind in ("by_lu", "by_solve", "by_qr") if not EMULATED]
+    around = {"MLX_CUDA_LIBRARIES": str(solver)} if EMULATED else {}
+    for env in (around, {"MLX_CUDA_LIBRARIES": "0"}):
+        results, _ = factored(calls, **env)
+        assert max(results) < 100, dict(zip(calls, results))
+
+
+@pretended
+def test_which_factors_cusolver_makes(solver):
+    results, said = run(
+        f"FILE = {str(solver / 'libcusolver.so.11')!r}\n{SOLVED}\n{FACTORED}\ncounts = [count()]\n"
+        f"for kind, shape in {[*FACTORS]!r}:\n    made(eval(kind), 'float32', shape)\n    counts.append(count())\n"
+        "print(json.dumps(counts))",
+        MLX_CUDA_LIBRARIES=str(solver),
+    )
+    tried = set()
+    for ((kind, shape), (at, n)), before, after in zip(FACTORS.items(), results, results[1:]):
+        first = at not in tried and n > 0
+        tried |= {at} if n else set()
+        assert (kind, shape, after[at] - before[at] - first) == (kind, shape, n)
+
+
+@pretended
+@pytest.mark.parametrize("how", ["no_handle", "fails"])
+def test_factors_that_cusolver_cannot_do(solver, how):
+    calls = [f"made({kind}, 'float32', (70, 70))" for kind in ("by_cholesky", "by_lu", "by_inv", "by_solve", "by_qr")]
+    results, said = factored(calls, MLX_CUDA_LIBRARIES=str(solver), PRETEND=how, MLX_LOG="libraries")
+    if how == "no_handle":
+        assert max(results) < 100
+        for name in ("cholesky", "lu", "qr"):
+            assert f"cusolver is not used for {name} on GPU 0, where it gave CUSOLVER_STATUS_NOT_INITIALIZED" in said
+        return
+    for name, result in zip(("cholesky", "lu", "inv", "solve", "qr"), results):
+        assert result == f"[linalg.{name}] cuSOLVER failed with CUSOLVER_STATUS_EXECUTION_FAILED; " + (
+            "MLX_CUDA_LIBRARIES=0 in the environment does without it"
+        )
+
+
+WRONG = """
+def said(f, x):
+    try:
+        with mx.stream(mx.gpu):
+            y = f(mx.array(x))
+            y = list(y) if isinstance(y, (tuple, list)) else [y]
+            mx.eval(y)
+        return [np.isnan(np.array(v)).any(axis=tuple(range(1, v.ndim))).tolist() for v in y[:1]]
+    except ValueError as e:
+        return str(e)
+x = np.broadcast_to(np.eye(70, dtype=np.float32) * 2, (2, 70, 70)).copy()
+calls = (linalg.cholesky, linalg.inv, lambda x: linalg.solve(x, x), linalg.lu_factor, linalg.det, linalg.qr)
+results = []
+x[1, 5] = 0
+results.append([said(f, x) for f in calls[:3]] + [said(linalg.cholesky, x[1]), float(linalg.det(mx.array(x))[1])])
+x[1, 5, 5] = np.nan
+x[1, 6] = 0
+results.append([said(f, x) for f in calls])
+print(json.dumps(results))
+"""
+
+
+def test_large_matrices_without_factors(solver):
+    """Errors, and what becomes of numbers that are not finite, are the same by cuSOLVER and by our kernels."""
+    around = {"MLX_CUDA_LIBRARIES": str(solver)} if EMULATED else {}
+    by_library, by_us = [run(SOLVED + WRONG, **env)[0] for env in (around, {"MLX_CUDA_LIBRARIES": "0"})]
+    assert by_library == by_us
+    wrong, odd = by_us
+    assert wrong[0].endswith("matrix 1 of the batch is not positive definite")
+    assert wrong[1].endswith("matrix 1 of the batch is singular") and wrong[2].endswith(
+        "matrix 1 of the batch is singular"
+    )
+    assert wrong[3].endswith("got: matrix is not positive definite") and wrong[4] == 0
+    assert odd == [[[False, True]]] * 6
 
 
 @pretended

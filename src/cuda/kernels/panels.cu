@@ -314,7 +314,7 @@ FN void order_rows(const struct pivots_call *a, int32_t *order, const int32_t *s
         int n = a->k - first < PANEL_ALONG ? a->k - first : PANEL_ALONG;
         BARRIER();
         if (me < n) {
-            some[me] = swaps[first + me];
+            some[me] = swaps[first + me] - a->from;
             exchanged[first + me] = (uint32_t)some[me];
         }
         BARRIER();
@@ -338,7 +338,7 @@ FN void multiply_diagonal(const struct pivots_call *a, const int32_t *swaps)
     double sum = 0;
     for (int r = me; r < a->k; r += PANEL_ALONG) {
         S d = x[r * (a->row + 1)];
-        d = swaps[r] == r ? d : scaled(d, -1);
+        d = swaps[r] - a->from == r ? d : scaled(d, -1);
         if (a->makes == LINALG_SLOGDET) {
             double size = modulus(d);
             d = size == 0 ? made(0) : size == size ? over(d, size) : made(NAN);

@@ -54,6 +54,7 @@ struct pivots_call {
     const int32_t *swaps;
     int32_t *order;      /* m for each matrix, where they are more than PANEL_ORDER */
     int32_t m, k, makes; /* enum linalg_makes */
+    int32_t from;        /* the first row's number in swaps */
 };
 
 /* Eigenvalues, or vectors in columns, as complex64 in rows: values are complex, of real matrices too, whose vectors are
