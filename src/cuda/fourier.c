@@ -331,7 +331,8 @@ static int transform_chirp(const struct run *r, const struct transform *t)
     struct buffer *b = chirp ? buffer_new_on(r->stream, (size_t)(t->outer * m * t->inner) * 8) : NULL;
     if (!b)
         return 1;
-    struct fourier_side between = row_major_side(buffer_on(b, r->stream), m, t->inner);
+    /* Rows, wherever the numbers come from: columns of m are too long for a block to take many that are neighbours. */
+    struct fourier_side between = side_of(buffer_on(b, r->stream), m * t->inner, 1, m, FOURIER_COMPLEX, m);
     struct transform to = { t->in, between, t->outer, m, t->inner, 1 },
                      back = { between, t->out, t->outer, m, t->inner, t->scale };
     to.in.factor = chirp;
