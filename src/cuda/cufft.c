@@ -1,9 +1,9 @@
-/* cufft.c: Fourier transforms of rows by cuFFT.
+/* cufft.c: Fourier transforms by cuFFT.
  *
- * A plan is made for a type, a length and a number of rows, and kept with those that were of use last.  Whoever uses a
- * plan has it for itself, since stream and work area are set in it.  What cuFFT gives an error for is not asked of it
- * again: our kernels do it.  It transforms a few numbers first, so that a version that does not suit the driver is left
- * alone. */
+ * A plan is made for a type, lengths, a number of rows and where their elements are, and kept with those that were of
+ * use last.  Whoever uses a plan has it for itself, since stream and work area are set in it.  What cuFFT gives an
+ * error for is not asked of it again: our kernels do it.  It transforms a few numbers first, so that a version that
+ * does not suit the driver is left alone. */
 #include "cuda/cufft.h"
 
 #include <math.h>
@@ -34,7 +34,8 @@ static const char *status_text(int status)
 struct plan {
     struct plan_of {
         int gpu, type;
-        int64_t n, rows, step;
+        int64_t lines, n, rows;
+        struct cufft_side from, to;
     } of; /* equal bytes are equal plans */
     int number;
     bool made;    /* else there is none of that number */
@@ -53,14 +54,16 @@ static void close_plan(struct plan *p)
 /* The work area is to be ours: of memory that is kept for what comes next. */
 static void make_plan(struct plan *p)
 {
-    long long n = p->of.n, half = n / 2 + 1;
-    long long x_size = p->of.type == CUFFT_C2R ? half : n, y_size = p->of.type == CUFFT_R2C ? half : n;
+    const struct plan_of *of = &p->of;
+    int alone = of->lines == 1; /* the last axis */
+    long long n[] = { of->lines, of->n }, x[] = { of->lines, of->from.line }, y[] = { of->lines, of->to.line };
     int e = fft.create(&p->number);
     p->made = !e;
     if (!e)
         e = fft.allocates(p->number, 0);
     if (!e)
-        e = fft.make(p->number, 1, &n, &x_size, 1, p->of.step, &y_size, 1, y_size, p->of.type, p->of.rows, &p->bytes);
+        e = fft.make(p->number, 2 - alone, n + alone, x + alone, of->from.apart, of->from.row, y + alone, of->to.apart,
+                     of->to.row, of->type, of->rows, &p->bytes);
     p->status = e;
     if (e)
         close_plan(p);
@@ -82,9 +85,12 @@ static int queue_plan(const struct plan *p, const struct cufft_rows *t, void *ar
 
 static void tell_failure(const struct plan *p)
 {
+    char lines[24] = "";
+    if (p->of.lines > 1)
+        snprintf(lines, sizeof lines, "%lld x ", (long long)p->of.lines);
     if (p->status && is_logged(LOG_LIBRARIES))
-        fprintf(stderr, "mlx: cufft gave %s on GPU %d for %lld rows of %lld\n", status_text(p->status), p->of.gpu,
-                (long long)p->of.rows, (long long)p->of.n);
+        fprintf(stderr, "mlx: cufft gave %s on GPU %d for %lld rows of %s%lld\n", status_text(p->status), p->of.gpu,
+                (long long)p->of.rows, lines, (long long)p->of.n);
 }
 
 /* Those that nobody uses at the moment; an empty one has no type.  Each has tables on the device. */
@@ -92,9 +98,14 @@ enum { PLANS = 32 };
 static struct plan plans[PLANS];
 static uint64_t plans_used;
 
+static struct plan plan_for(int gpu, const struct cufft_rows *t)
+{
+    return (struct plan){ .of = { gpu, t->type, t->lines, t->n, t->rows, t->from, t->to } };
+}
+
 static struct plan take_plan(int gpu, const struct cufft_rows *t)
 {
-    struct plan p = { .of = { gpu, t->type, t->n, t->rows, t->step } };
+    struct plan p = plan_for(gpu, t);
     lock_take(&calling);
     struct plan *kept = plans;
     while (kept < plans + PLANS && memcmp(&kept->of, &p.of, sizeof p.of)) kept++;
@@ -146,21 +157,19 @@ static const struct trial {
     { CUFFT_C2R, 6, 4, { 10, 0, -2, 2, -2, 0 }, { 4, 8, 12, 16 } },
 };
 
-static int run_trial(const struct trial *t, const struct plan *p, void *stream, uint64_t memory, float *y)
+static int run_trial(const struct trial *t, const struct cufft_rows *rows, const struct plan *p, void *stream, float *y)
 {
     float x[TRIAL_ROWS * TRIAL_MOST];
-    struct cufft_rows rows = { t->type, CUFFT_FORWARD, TRIAL, TRIAL_ROWS, 0, (float *)memory, NULL };
     uint64_t area = 0;
     int e = p->status;
     for (int i = 0; i < TRIAL_ROWS; i++) memcpy(x + i * t->x_floats, t->x, (size_t)t->x_floats * sizeof *x);
-    rows.y = (float *)memory + TRIAL_ROWS * TRIAL_MOST;
-    if (!e && cu.copy_to_device(memory, x, sizeof x, stream))
+    if (!e && cu.copy_to_device((uint64_t)rows->x, x, sizeof x, stream))
         e = CUFFT_SETUP_FAILED;
     if (!e && p->bytes && cu.memory_alloc(&area, p->bytes))
         e = CUFFT_ALLOC_FAILED;
     if (!e)
-        e = queue_plan(p, &rows, (void *)area, stream);
-    if (!e && (cu.copy_to_host(y, (uint64_t)rows.y, sizeof x, stream) || cu.stream_wait(stream)))
+        e = queue_plan(p, rows, (void *)area, stream);
+    if (!e && (cu.copy_to_host(y, (uint64_t)rows->y, sizeof x, stream) || cu.stream_wait(stream)))
         e = CUFFT_EXEC_FAILED;
     if (area)
         cu.memory_free(area);
@@ -170,9 +179,20 @@ static int run_trial(const struct trial *t, const struct plan *p, void *stream, 
 static const char *try_type(const struct trial *t, int gpu, void *stream, uint64_t memory)
 {
     float y[TRIAL_ROWS * TRIAL_MOST] = { 0 };
-    struct plan p = { .of = { gpu, t->type, TRIAL, TRIAL_ROWS, t->type == CUFFT_C2R ? TRIAL / 2 + 1 : TRIAL } };
+    int64_t half = TRIAL / 2 + 1, x_length = t->type == CUFFT_C2R ? half : TRIAL,
+            y_length = t->type == CUFFT_R2C ? half : TRIAL;
+    struct cufft_rows rows = { .type = t->type,
+                               .direction = CUFFT_FORWARD,
+                               .lines = 1,
+                               .n = TRIAL,
+                               .rows = TRIAL_ROWS,
+                               .from = { 1, x_length, x_length },
+                               .to = { 1, y_length, y_length },
+                               .x = (float *)memory,
+                               .y = (float *)memory + TRIAL_ROWS * TRIAL_MOST };
+    struct plan p = plan_for(gpu, &rows);
     make_plan(&p);
-    int e = run_trial(t, &p, stream, memory, y);
+    int e = run_trial(t, &rows, &p, stream, y);
     close_plan(&p);
     if (e)
         return status_text(e);

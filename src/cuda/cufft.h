@@ -1,4 +1,4 @@
-/* cufft.h: what is called of cuFFT, as versions 11 and 12 have it, and transforms of rows by it. */
+/* cufft.h: what is called of cuFFT, as versions 11 and 12 have it, and transforms by it. */
 #ifndef MX_CUDA_CUFFT_H
 #define MX_CUDA_CUFFT_H
 
@@ -43,12 +43,18 @@ enum {
 enum { CUFFT_STATUSES(X) };
 #undef X
 
-/* Rows whose elements are neighbours, from x to y, which do not overlap; without a factor.  Those of y follow each
- * other, those of x are `step` of its elements apart.  C2R may write over x. */
+/* Where the elements of a side are, in its own: number (k, i, j) of rows x lines x n at k row + (i line + j) apart. */
+struct cufft_side {
+    int64_t apart, line, row;
+};
+
+/* `rows` transforms of n numbers each, or along both axes of lines x n, from x to y, which do not overlap; without a
+ * factor.  C2R may write over x. */
 struct run;
 struct cufft_rows {
     int type, direction; /* a type has one direction but for C2C */
-    int64_t n, rows, step;
+    int64_t lines, n, rows;
+    struct cufft_side from, to;
     void *x, *y;
 };
 /* Queues them; false: it is not there, or does not take them, and x, but for C2R, is as it was. */

@@ -5,7 +5,8 @@
  * n2.  Lengths with a large prime are convolutions, as on the CPU (cpu/fft.c): two transforms, the first of which
  * multiplies by c on its way in and by the filter on its way out, the second by c on its way out.
  *
- * Rows that cuFFT is faster with are its, where it is found and works (cufft.c).
+ * What cuFFT is faster with is its, where it is found and works (cufft.c): rows, and the last two axes at once, whose
+ * nodes are members of a group (producer.c).
  *
  * Tables of factors are made on the device, in double, and kept for each stream. */
 #include "cuda/kernels/fourier.h"
@@ -14,6 +15,7 @@
 
 #include "cuda/cufft.h"
 #include "cuda/gpu.h"
+#include "cuda/producer.h"
 #include "ops/fft.h"
 #include "plan/fourier.h"
 
@@ -359,13 +361,13 @@ static int transform_any(const struct run *r, const struct transform *t)
  * over and wants real at the ends.  With that ours take, of rows of 8, 0.71 times as long, of 1,024 0.95, of 1,000
  * 0.97, of 1,009 1.18, of 16,384 1.09: it is worth lengths that ours take several launches for, and odd ones of real
  * numbers.  Small ones are not worth a plan. */
+enum { CUFFT_LEAST = 1 << 18 };
 static bool suits_cufft(const struct run *r, const struct fft_args *a, int64_t rows, bool pass_more)
 {
-    enum { LEAST = 1 << 18 };
     int64_t n = a->n, part[3];
     bool halves = a->kind != FFT_COMPLEX && n % 2 == 0, whole = a->kind == FFT_COMPLEX || halves;
     bool alone = whole && cut_length(halves ? n / 2 : n, whole_length(r, 1), part) == 1; /* one launch of ours */
-    if (n < 2 || rows * n < LEAST || (a->kind != FFT_COMPLEX && a->inverse != (a->kind == FFT_HERMITIAN)))
+    if (n < 2 || rows * n < CUFFT_LEAST || (a->kind != FFT_COMPLEX && a->inverse != (a->kind == FFT_HERMITIAN)))
         return false;
     return !pass_more || !alone;
 }
@@ -387,14 +389,17 @@ static enum outcome by_cufft(const struct run *r, mx x, const int64_t stride[3],
     mx y = r->y[0];
     int64_t n = a->n, rows = size[0], half = n / 2 + 1, length = a->kind == FFT_COMPLEX ? n : half;
     bool back = a->kind == FFT_HERMITIAN, scaled = (float)a->scale != 1;
-    struct cufft_rows t = { .type = CUFFT_C2C, .n = n, .rows = rows, .x = gpu_pointer(r, x), .y = gpu_pointer(r, y) };
+    struct cufft_rows t = { .type = CUFFT_C2C, .lines = 1, .n = n, .rows = rows };
+    t.x = gpu_pointer(r, x);
+    t.y = gpu_pointer(r, y);
     struct fourier_scale_call c = { .x = t.x, .count = rows * length, .scale = (float)a->scale };
     struct buffer *copy = NULL;
     t.direction = a->inverse ? CUFFT_INVERSE : CUFFT_FORWARD;
-    t.step = rows > 1 ? stride[0] : x->shape[a->axis];
-    if (size[2] > 1 || !suits_cufft(r, a, rows, scaled || back) || !cufft_works(gpu_of(r)->number))
+    t.from = (struct cufft_side){ 1, x->shape[a->axis], rows > 1 ? stride[0] : x->shape[a->axis] };
+    t.to = (struct cufft_side){ 1, y->shape[a->axis], y->shape[a->axis] };
+    if (!suits_cufft(r, a, rows, scaled || back) || !cufft_works(gpu_of(r)->number))
         return DECLINED;
-    if (!back && (stride[1] != 1 || t.step < n || (uint64_t)t.x % sizeof(complex64)))
+    if (!back && (stride[1] != 1 || t.from.row < n || (uint64_t)t.x % sizeof(complex64)))
         return DECLINED;
     if (back) {
         copy = buffer_new_on(r->stream, (size_t)c.count * sizeof(complex64));
@@ -409,7 +414,7 @@ static enum outcome by_cufft(const struct run *r, mx x, const int64_t stride[3],
         c.last = n % 2 == 0 ? (uint32_t)(n / 2) : 0;
         c.ends = true;
         t.type = CUFFT_C2R;
-        t.step = length;
+        t.from.row = length;
         t.x = c.y;
     } else if (a->kind == FFT_REAL) {
         t.type = CUFFT_R2C;
@@ -425,16 +430,44 @@ static enum outcome by_cufft(const struct run *r, mx x, const int64_t stride[3],
     return failed ? FAILED : done ? DONE : DECLINED;
 }
 
-/* ---- nodes */
-
-bool gpu_takes_fft(const struct node *n)
+/* Columns of lengths that ours make convolutions of, as rows: turned into y, transformed from there, and turned back,
+ * two copies more. */
+static enum outcome columns_by_cufft(const struct run *r, mx x, const int64_t stride[3], const int64_t size[3])
 {
-    const struct fft_args *a = n->args;
-    mx x = n->in[0];
-    int64_t part[3], rows = x->size / greatest(dim(x, a->axis), 1);
-    return rows * a->n <= INT32_MAX && (cut_length(a->n, FOURIER_WHOLE, part) ||
-                                        cut_length(fourier_length_above(2 * (int64_t)a->n - 1), FOURIER_WHOLE, part));
+    const struct fft_args *a = r->args;
+    bool real = a->kind == FFT_REAL;
+    int64_t n = a->n, length = real ? n / 2 + 1 : n, outer = size[0], inner = size[2], rows = outer * inner, part[3];
+    if (a->kind == FFT_HERMITIAN || (real && a->inverse) || rows * n < CUFFT_LEAST ||
+        cut_length(real && n % 2 == 0 ? n / 2 : n, whole_length(r, inner), part) || !cufft_works(gpu_of(r)->number))
+        return DECLINED;
+    struct buffer *b = buffer_new_on(r->stream, (size_t)(rows * length) * sizeof(complex64));
+    if (!b) { /* ours takes less, or says so */
+        mx_error_clear();
+        return DECLINED;
+    }
+    struct cufft_rows t = { .type = real ? CUFFT_R2C : CUFFT_C2C,
+                            .direction = a->inverse ? CUFFT_INVERSE : CUFFT_FORWARD,
+                            .lines = 1,
+                            .n = n,
+                            .rows = rows,
+                            .from = { 1, n, n },
+                            .to = { 1, length, length },
+                            .x = gpu_pointer(r, r->y[0]),
+                            .y = buffer_on(b, r->stream) };
+    struct fourier_scale_call c = { .x = t.y, .y = t.y, .count = rows * length, .scale = (float)a->scale };
+    struct box in = box_of((size_t)itemsize(x), 3, (int[]){ (int)outer, (int)inner, (int)n },
+                           (int64_t[]){ inner * n, n, 1 }, (int64_t[]){ stride[0], stride[2], stride[1] });
+    struct box out = box_of(sizeof(complex64), 3, (int[]){ (int)outer, (int)length, (int)inner },
+                            (int64_t[]){ length * inner, inner, 1 }, (int64_t[]){ length * inner, 1, length });
+    int failed = gpu_copy_box(r, &in, (uint64_t)t.x, gpu_address(r, x));
+    bool done = !failed && cufft_transform(r, &t);
+    if (done)
+        failed = (c.scale != 1 && scale_rows(r, &c)) || gpu_copy_box(r, &out, (uint64_t)t.x, (uint64_t)t.y);
+    buffer_release(b);
+    return failed ? FAILED : done ? DONE : DECLINED;
 }
+
+/* ---- two axes at once */
 
 /* x as [outer][n][inner] with a stride for each; false where its layout has more. */
 static bool three_strides(mx x, int axis, int64_t stride[3], int64_t size[3])
@@ -456,6 +489,92 @@ static bool three_strides(mx x, int axis, int64_t stride[3], int64_t size[3])
     return true;
 }
 
+static bool is_fft(const struct node *n) { return n->op->id == OP_fft && n->nin == 1 && gpu_takes_fft(n); }
+
+/* Of complex numbers the last axis but one comes first, of real ones the last.  What it says has nothing to do with
+ * whether cuFFT is there, which is found out in the meantime: the same transform is the same bits each time. */
+bool gpu_begins_fft2(const struct node *first)
+{
+    if (first->op->id != OP_fft || first->in[0]->ndim < 2 || !is_fft(first))
+        return false;
+    const struct fft_args *a = first->args;
+    mx x = first->in[0];
+    int last = x->ndim - 1;
+    bool real = a->kind == FFT_REAL && !a->inverse && a->axis == last;
+    bool suits = real || (a->kind == FFT_COMPLEX && a->axis == last - 1);
+    return suits && a->scale == 1 && x->size >= CUFFT_LEAST && x->shape[last] > 1 && x->shape[last - 1] > 1;
+}
+
+bool gpu_ends_fft2(const struct node *n, const struct node *first)
+{
+    if (n->op->id != OP_fft || !gpu_begins_fft2(first) || !is_fft(n))
+        return false;
+    const struct fft_args *a = n->args, *f = first->args;
+    return a->kind == FFT_COMPLEX && a->inverse == f->inverse && a->axis == 2 * n->in[0]->ndim - 3 - f->axis;
+}
+
+/* r is of the second node. */
+static enum outcome both_by_cufft(const struct run *r, const struct node *first)
+{
+    const struct fft_args *a = r->args, *f = first->args;
+    mx x = first->in[0], y = r->y[0];
+    int last = x->ndim - 1;
+    bool real = f->kind == FFT_REAL;
+    int64_t stride[3], size[3], lines = x->shape[last - 1], n = x->shape[last], length = y->shape[last];
+    if (!three_strides(x, last - 1, stride, size) || !cufft_works(gpu_of(r)->number))
+        return DECLINED;
+    struct cufft_rows t = { .type = real ? CUFFT_R2C : CUFFT_C2C,
+                            .direction = a->inverse ? CUFFT_INVERSE : CUFFT_FORWARD,
+                            .lines = lines,
+                            .n = n,
+                            .rows = size[0],
+                            .from = { 1, stride[1], size[0] > 1 ? stride[0] : lines * stride[1] },
+                            .to = { 1, length, lines * length },
+                            .x = gpu_pointer(r, x) };
+    if (stride[2] != 1 || t.from.line < n || t.from.row < lines * t.from.line || (uint64_t)t.x % sizeof(complex64))
+        return DECLINED;
+    if (gpu_out_new(r, 0))
+        return FAILED;
+    t.y = gpu_pointer(r, y);
+    if (!cufft_transform(r, &t)) {
+        buffer_release(y->buf);
+        y->buf = NULL;
+        return DECLINED;
+    }
+    struct fourier_scale_call c = { .x = t.y, .y = t.y, .count = y->size, .scale = (float)a->scale };
+    return c.scale != 1 && scale_rows(r, &c) ? FAILED : DONE;
+}
+
+int gpu_produce_fft(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
+                    struct produced *b)
+{
+    bool both = !wanted[first] && m[n - 1]->node->nin == 1 && m[n - 1]->from[0] == first &&
+                gpu_ends_fft2(m[n - 1]->node, m[first]->node);
+    for (int i = first + 1; i < n - 1; i++)
+        for (int k = 0; k < m[i]->node->nin; k++) both = both && m[i]->from[k] != first;
+    *b = (struct produced){ .last = first, .members = 1u << first };
+    if (both) {
+        struct run r = run_of(s, m[n - 1]);
+        enum outcome outcome = both_by_cufft(&r, m[first]->node);
+        if (outcome != DECLINED) {
+            *b = (struct produced){ .last = n - 1, .members = 1u << first | 1u << (n - 1) };
+            return outcome == FAILED;
+        }
+    }
+    return cuda_backend.run(s, m[first]);
+}
+
+/* ---- nodes */
+
+bool gpu_takes_fft(const struct node *n)
+{
+    const struct fft_args *a = n->args;
+    mx x = n->in[0];
+    int64_t part[3], rows = x->size / greatest(dim(x, a->axis), 1);
+    return rows * a->n <= INT32_MAX && (cut_length(a->n, FOURIER_WHOLE, part) ||
+                                        cut_length(fourier_length_above(2 * (int64_t)a->n - 1), FOURIER_WHOLE, part));
+}
+
 int gpu_run_fft(const struct run *r)
 {
     const struct fft_args *a = r->args;
@@ -471,7 +590,7 @@ int gpu_run_fft(const struct run *r)
             return 1;
         three_strides(x, a->axis, stride, size);
     }
-    enum outcome outcome = by_cufft(r, x, stride, size);
+    enum outcome outcome = size[2] > 1 ? columns_by_cufft(r, x, stride, size) : by_cufft(r, x, stride, size);
     if (outcome != DECLINED) {
         mx_drop(&hold);
         return outcome == FAILED;

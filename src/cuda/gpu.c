@@ -536,6 +536,7 @@ const struct backend cuda_backend = {
     .run = gpu_run_entry,
     .run_fused = run_fused,
     .fuses_small = true,
+    .ends = gpu_ends_fft2,
     .is_producer = gpu_is_producer,
     .end = end_batch,
     .launch = gpu_launch_library,

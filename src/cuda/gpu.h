@@ -183,6 +183,10 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
 /* Does the node draw random bits?  Is it a product of matrices that a library is likely to do? */
 bool gpu_draws(const struct node *n);
 bool gpu_multiplies(const struct node *n);
+/* Is it a Fourier transform of one axis that cuFFT may make with the next one, and is `n`, whose operand `first` makes,
+ * that next one? */
+bool gpu_begins_fft2(const struct node *first);
+bool gpu_ends_fft2(const struct node *n, const struct node *first);
 /* NULL: the operation has no kernel for these operands (dispatch.c). */
 run_fn *gpu_runner(const struct node *n);
 

@@ -3,7 +3,7 @@
 
 #include "plan/layout.h"
 
-bool gpu_is_producer(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n); }
+bool gpu_is_producer(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n) || gpu_begins_fft2(n); }
 
 bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other)
 {
@@ -32,22 +32,34 @@ bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other)
     return true;
 }
 
+/* Its operand is a producer's, which is in memory before the rest runs. */
+static bool is_ended_by_fft(int n, struct entry *const m[])
+{
+    const struct entry *e = m[n - 1];
+    return e->node->nin == 1 && e->from[0] != OUTSIDE && gpu_ends_fft2(e->node, m[e->from[0]]->node);
+}
+
 int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
     struct entry rest[FUSE_MOST], *left[FUSE_MOST];
     bool needed[FUSE_MOST];
     uint8_t number[FUSE_MOST];
     uint32_t gone = 0, made = 0; /* members that are done; those whose results are in memory */
+    bool ends = is_ended_by_fft(n, m);
     int n_left = 0, failed = 0;
-    for (int i = 0; i < n && !failed; i++) {
+    for (int i = 0; i < n - ends && !failed; i++) {
         struct produced b = { .last = i };
-        if (!gpu_is_producer(m[i]->node))
+        const struct node *node = m[i]->node;
+        if (!gpu_is_producer(node))
             continue;
-        failed = (gpu_draws(m[i]->node) ? gpu_produce_draws : gpu_produce_product)(s, n, m, wanted, i, &b);
+        producer_fn *produce = gpu_draws(node)        ? gpu_produce_draws
+                               : gpu_multiplies(node) ? gpu_produce_product
+                                                      : gpu_produce_fft;
+        failed = produce(s, n, m, wanted, i, &b);
         gone |= b.members;
         made |= 1u << b.last;
     }
-    for (int i = 0; i < n && !failed; i++) {
+    for (int i = 0; i < n - ends && !failed; i++) {
         number[i] = gone >> i & 1 ? OUTSIDE : (uint8_t)n_left;
         if (number[i] == OUTSIDE)
             continue;
@@ -60,6 +72,8 @@ int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bo
     }
     if (!failed && n_left)
         failed = n_left > 1 ? gpu_run_fused(s, n_left, left, needed) : cuda_backend.run(s, left[0]);
+    if (!failed && ends && !(gone >> (n - 1) & 1))
+        failed = cuda_backend.run(s, m[n - 1]);
     for (int i = 0; i < n; i++)
         if (made >> i & 1 && !wanted[i] && m[i]->one->buf) {
             buffer_release(m[i]->one->buf);

@@ -6,7 +6,8 @@
 
 #include "cuda/gpu.h"
 
-/* May the node be one?  It draws random bits, or multiplies matrices where a library does. */
+/* May the node be one?  It draws random bits, multiplies matrices where a library does, or transforms the first of two
+ * axes, the second of which may end the group. */
 bool gpu_is_producer(const struct node *n);
 /* Runs a group that has some. */
 int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
@@ -18,7 +19,7 @@ struct produced {
 };
 typedef int producer_fn(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
                         struct produced *b);
-producer_fn gpu_produce_draws, gpu_produce_product;
+producer_fn gpu_produce_draws, gpu_produce_product, gpu_produce_fft;
 
 /* A producer and members behind it, each of which reads the one before, and nobody else does. */
 struct epilogue {

@@ -101,9 +101,9 @@ struct backend {
      * NULL: entries of this backend are never fused. */
     int (*run_fused)(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
     bool fuses_small; /* arrays of any size are worth it, since starting a kernel costs more than planning */
-    /* May this entry, which is not element-wise, be the last member, its operand one that another
+    /* May this entry, which is not element-wise, be the last member, its operand one that another, of node `from`,
      * makes?  NULL: none may. */
-    bool (*ends)(const struct node *n);
+    bool (*ends)(const struct node *n, const struct node *from);
     /* May this entry, which is not element-wise and makes one array, be a member whose operands are none of the
      * others'?  NULL: none may. */
     bool (*is_producer)(const struct node *n);

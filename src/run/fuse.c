@@ -2,10 +2,10 @@
  *
  * One pass in the order of the tape.  An element-wise entry joins the groups of its operands' makers,
  * which become one group; operands of an element-wise operation have the shape of its result, so a
- * group has one shape.  A reduction may be its last member, and what comes from nothing one that joins
- * nobody but is joined.  A group is closed as soon as an entry
- * outside of it reads what one of its members makes: the group has to run before that entry, and so
- * takes no later member.
+ * group has one shape.  A reduction, or the second half of a transform, may be its last member, and what
+ * comes from nothing one that joins nobody but is joined.  A group is closed as soon as an entry outside of
+ * it reads what one of its members makes: the group has to run before that entry, and so takes no later
+ * member.
  *
  * Groups are sets in a forest (`up` leads to the root), no larger than FUSE_MOST: a chain of any
  * length is cut into pieces that a backend can hold. */
@@ -73,14 +73,15 @@ static bool can_fuse(const struct entry *e)
 }
 
 /* A group takes an entry of another kind as its last member, if the backend can do that. */
-static bool can_end(const struct entry *e, const struct membership *p, struct marks m)
+static bool can_end(const struct entry *all, int i, const struct membership *p, struct marks m)
 {
+    const struct entry *e = &all[i];
     const struct node *n = e->node;
     const struct backend *be = backend_of(n->stream);
     if (n->nin != 1 || n->nout != 1 || (n->op->traits & (FUSE | VIEW)) || e->keep || !be->ends)
         return false;
     int from = maker(m, n->in[0]);
-    return from >= 0 && p[from].up >= 0 && n->in[0]->size > 0 && be->ends(n);
+    return from >= 0 && p[from].up >= 0 && n->in[0]->size > 0 && be->ends(n, all[from].node);
 }
 
 /* An entry of another kind may be what a group reads first, if the backend can do that. */
@@ -93,7 +94,7 @@ static bool can_produce(const struct entry *e)
 static void form_groups(int n, const struct entry *e, struct marks m, struct membership *p)
 {
     for (int i = 0; i < n; i++) {
-        bool ends = can_end(&e[i], p, m), produces = can_produce(&e[i]);
+        bool ends = can_end(e, i, p, m), produces = !ends && can_produce(&e[i]);
         int mine = ends || produces || can_fuse(&e[i]) ? i : -1;
         p[i] = (struct membership){ .up = mine, .size = 1, .last = -1 };
         for (int k = 0; k < e[i].node->nin; k++) {

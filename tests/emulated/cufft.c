@@ -10,15 +10,17 @@
 #define FFT(name, symbol, args) EXPORTED int fft_##name args __asm__(symbol);
 #include "cuda/cufft.def"
 
-/* Transforms so far, complex ones, of real numbers and back to them, and the plans that there are; for tests. */
-extern EXPORTED int emulated_transforms[4];
-int emulated_transforms[4];
+/* Transforms so far, complex ones, of real numbers and back to them, the plans that there are, and how many of the
+ * transforms were of two axes; for tests. */
+extern EXPORTED int emulated_transforms[5];
+int emulated_transforms[5];
 
 enum { MOST = 512, TRIALS = 3, AREA = 1 << 10 };
 static struct fft_plan {
     bool there, made, ours; /* ours: the area is given to it */
     int type;
-    int64_t n, rows, step;
+    int64_t lines, n, rows;
+    struct cufft_side from, to;
     void *stream, *area;
 } plans[MOST];
 static int created;
@@ -54,18 +56,27 @@ int fft_allocates(int plan, int yes)
     return fails(plan, "cufftSetAutoAllocation") ? CUFFT_INTERNAL_ERROR : 0;
 }
 
+/* Rows behind each other, or columns side by side. */
+static int apart(const struct cufft_side *s, int64_t lines, int64_t length, int64_t rows)
+{
+    int64_t all = ((lines - 1) * s->line + length) * s->apart;
+    return rows == 1 || s->row >= all - s->apart + 1 || (lines == 1 && s->row > 0 && s->row * rows <= s->apart);
+}
+
 int fft_make(int plan, int rank, long long *n, long long *x_sizes, long long x_step, long long x_row,
              long long *y_sizes, long long y_step, long long y_row, int type, long long rows, size_t *bytes)
 {
     struct fft_plan *p = plan_of(plan);
-    long long half = n[0] / 2 + 1, x_length = type == CUFFT_C2R ? half : n[0],
-              y_length = type == CUFFT_R2C ? half : n[0];
-    expect(!p->made && p->ours && rank == 1 && n[0] > 0 && rows > 0, "rows");
-    expect(type == CUFFT_C2C || type == CUFFT_R2C || type == CUFFT_C2R, "a type that is known");
-    expect(x_step == 1 && y_step == 1 && x_sizes[0] == x_length && y_sizes[0] == y_length, "numbers beside each other");
-    expect(x_row >= x_length && y_row == y_length, "rows that do not overlap");
-    *p = (struct fft_plan){ true, true, true, type, n[0], rows, x_row, NULL, NULL };
-    *bytes = n[0] % 2 ? AREA : 0;
+    expect(!p->made && p->ours && (rank == 1 || rank == 2) && rows > 0, "rows, or two axes");
+    int64_t lines = rank == 2 ? n[0] : 1, length = n[rank - 1], half = length / 2 + 1;
+    int64_t x_length = type == CUFFT_C2R ? half : length, y_length = type == CUFFT_R2C ? half : length;
+    struct cufft_side from = { x_step, x_sizes[rank - 1], x_row }, to = { y_step, y_sizes[rank - 1], y_row };
+    expect(lines > 0 && length > 0, "lengths");
+    expect(type == CUFFT_C2C || type == CUFFT_R2C || (type == CUFFT_C2R && rank == 1), "a type that is known");
+    expect(from.apart > 0 && to.apart > 0 && from.line >= x_length && to.line >= y_length, "lines as long as they are");
+    expect(apart(&from, lines, x_length, rows) && apart(&to, lines, y_length, rows), "rows that do not overlap");
+    *p = (struct fft_plan){ true, true, true, type, lines, length, rows, from, to, NULL, NULL };
+    *bytes = length % 2 ? AREA : 0;
     return fails(plan, "cufftMakePlanMany64") ? CUFFT_INTERNAL_ERROR : 0;
 }
 int fft_set_stream(int plan, void *stream)
@@ -103,10 +114,25 @@ static void transform(double (*y)[2], const double (*x)[2], int64_t n, int64_t a
     }
 }
 
+/* n numbers `apart` from each other, where they are. */
+static void along(double (*x)[2], int64_t n, int64_t apart, int direction)
+{
+    double(*roots)[2] = malloc((size_t)n * 4 * sizeof *roots), (*in)[2] = roots + n, (*out)[2] = in + n;
+    for (int64_t k = 0; k < n; k++) {
+        roots[k][0] = cos(2 * 3.14159265358979323846 * (double)k / (double)n);
+        roots[k][1] = direction * sin(2 * 3.14159265358979323846 * (double)k / (double)n);
+        memcpy(in[k], x[k * apart], sizeof *in);
+    }
+    transform(out, (const double(*)[2])in, n, 1, (const double(*)[2])roots, out + n);
+    for (int64_t k = 0; k < n; k++) memcpy(x[k * apart], out[k], sizeof *out);
+    free(roots);
+}
+
 static int run(int plan, const char *symbol, int type, void *x, void *y, int direction)
 {
     struct fft_plan *p = plan_of(plan);
-    int64_t n = p->n, half = n / 2 + 1, x_length = type == CUFFT_C2R ? half : n;
+    int64_t n = p->n, half = n / 2 + 1, x_length = type == CUFFT_C2R ? half : n,
+            y_length = type == CUFFT_R2C ? half : n;
     expect(p->made && p->type == type && p->stream, "a plan that is made for it, and a stream");
     expect(x && y && x != y && (uintptr_t)x % 8 == 0 && (uintptr_t)y % 8 == 0, "memory for complex numbers");
     expect(n % 2 == 0 || p->area, "the work area asked for");
@@ -116,39 +142,35 @@ static int run(int plan, const char *symbol, int type, void *x, void *y, int dir
     p->area = NULL;
     if (fails(plan, symbol))
         return CUFFT_EXEC_FAILED;
-    double(*roots)[2] = malloc((size_t)n * 3 * sizeof *roots), (*in)[2] = roots + n, (*out)[2] = in + n;
-    double(*room)[2] = malloc((size_t)n * sizeof *room);
-    for (int64_t k = 0; k < n; k++) {
-        roots[k][0] = cos(2 * 3.14159265358979323846 * (double)k / (double)n);
-        roots[k][1] = direction * sin(2 * 3.14159265358979323846 * (double)k / (double)n);
-    }
+    double(*all)[2] = malloc((size_t)(p->lines * n) * sizeof *all);
     for (int64_t r = 0; r < p->rows; r++) {
-        float *from = (float *)x + r * p->step * (type == CUFFT_R2C ? 1 : 2);
-        float *to = (float *)y + r * (type == CUFFT_C2R ? n : type == CUFFT_R2C ? 2 * half : 2 * n);
-        for (int64_t k = 0; k < n; k++) {
-            bool other = k >= x_length;
-            int64_t at = other ? n - k : k;
-            in[k][0] = type == CUFFT_R2C ? from[at] : from[2 * at];
-            in[k][1] = type == CUFFT_R2C ? 0 : other ? -from[2 * at + 1] : from[2 * at + 1];
-        }
-        expect(type != CUFFT_C2R || (in[0][1] == 0 && (n % 2 || in[n / 2][1] == 0)), "real numbers at the ends");
-        if (type == CUFFT_C2R) /* it may */
-            memset(from, 0xff, (size_t)half * 8);
-        transform(out, (const double(*)[2])in, n, 1, (const double(*)[2])roots, room);
-        if (pretends("wrong_transform"))
-            out[1][0] += 1;
-        for (int64_t k = 0; k < (type == CUFFT_R2C ? half : n); k++) {
-            if (type == CUFFT_C2R) {
-                to[k] = (float)out[k][0];
-                continue;
+        for (int64_t i = 0; i < p->lines; i++)
+            for (int64_t k = 0; k < n; k++) {
+                bool other = k >= x_length;
+                int64_t at = r * p->from.row + (i * p->from.line + (other ? n - k : k)) * p->from.apart;
+                const float *from = (const float *)x + (type == CUFFT_R2C ? 1 : 2) * at;
+                all[i * n + k][0] = from[0];
+                all[i * n + k][1] = type == CUFFT_R2C ? 0 : other ? -from[1] : from[1];
             }
-            to[2 * k] = (float)out[k][0];
-            to[2 * k + 1] = (float)out[k][1];
-        }
+        expect(type != CUFFT_C2R || (all[0][1] == 0 && (n % 2 || all[n / 2][1] == 0)), "real numbers at the ends");
+        for (int64_t k = 0; type == CUFFT_C2R && k < half; k++) /* it may */
+            memset((float *)x + 2 * (r * p->from.row + k * p->from.apart), 0xff, 8);
+        for (int64_t i = 0; i < p->lines; i++) along(all + i * n, n, 1, direction);
+        for (int64_t k = 0; k < n && p->lines > 1; k++) along(all + k, p->lines, n, direction);
+        if (pretends("wrong_transform"))
+            all[1][0] += 1;
+        for (int64_t i = 0; i < p->lines; i++)
+            for (int64_t k = 0; k < y_length; k++) {
+                int64_t at = r * p->to.row + (i * p->to.line + k) * p->to.apart;
+                float *to = (float *)y + (type == CUFFT_C2R ? 1 : 2) * at;
+                to[0] = (float)all[i * n + k][0];
+                if (type != CUFFT_C2R)
+                    to[1] = (float)all[i * n + k][1];
+            }
     }
-    free(roots);
-    free(room);
+    free(all);
     __atomic_fetch_add(&emulated_transforms[type == CUFFT_C2C ? 0 : type == CUFFT_R2C ? 1 : 2], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&emulated_transforms[4], p->lines > 1, __ATOMIC_RELAXED);
     return 0;
 }
 

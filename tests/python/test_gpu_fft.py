@@ -74,6 +74,75 @@ def test_long_strided_axes(shape):
     check_all(random(*shape), 1, ulps=12)
 
 
+@pytest.mark.parametrize(
+    "shape", [(3, 1009, 100), (2, 17, 8000), (1, 1009, 261), (300, 127, 7), (5, 2003, 27), (2, 4099, 33)], ids=str
+)
+def test_columns_of_primes(shape):
+    check_all(random(*shape), 1, ulps=12)
+    check_all(random(*shape[1:]), 0, ulps=12)
+
+
+# As many numbers as a library takes over where it is found.
+BOTH = {
+    "fft2": lambda f, x: f.fft2(x),
+    "ifft2": lambda f, x: f.ifft2(x),
+    "ortho": lambda f, x: f.fft2(x, norm="ortho"),
+    "rfft2": lambda f, x: f.rfft2(x.real),
+    "irfft2": lambda f, x: f.irfft2(x),
+    "back and forth": lambda f, x: f.ifft2(f.fft2(x)),
+    "axes in turn": lambda f, x: f.fft2(x, axes=(-1, -2)),
+    "first and last": lambda f, x: f.fftn(x, axes=(0, -1)),
+    "all axes": lambda f, x: f.fftn(x),
+    "all axes, back": lambda f, x: f.ifftn(x, axes=(-3, 1, 2)),
+    "all axes, real": lambda f, x: f.rfftn(x.real),
+    "turned": lambda f, x: f.fft2(x.swapaxes(1, 2)),
+    "pieces of rows": lambda f, x: f.fft2(x[:, 1:, 2:]),
+    "one way, then the other": lambda f, x: f.fft(f.ifft(x, axis=-2)),
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 364, 362), (300, 30, 31), (5, 8, 6560), (1, 1031, 257), (70, 62, 64)], ids=str)
+@pytest.mark.parametrize("how", BOTH)
+def test_two_axes(how, shape):
+    x, f = random(*shape), BOTH[how]
+    close(on_gpu(lambda x: f(mx.fft, x), x), f(np.fft, x.astype(np.complex128)), ulps=12)
+
+
+def test_what_is_between_two_axes():
+    """The transform of the first axis is looked at as well, by other operations or from outside."""
+    x = random(2, 366, 362)
+    wide = x.astype(np.complex128)
+    first, both = np.fft.fft(wide, axis=-2), np.fft.fft2(wide)
+
+    def between(x):
+        y = mx.fft.fft(x, axis=-2)
+        z = mx.fft.fft(y)
+        return y * 2, z, mx.stack([y + 1, z])
+
+    with mx.stream(mx.gpu):
+        got = between(mx.array(x) + 0)
+        mx.eval(got)
+        compiled = mx.compile(between)(mx.array(x))
+        mx.eval(compiled)
+    for y in got, compiled:
+        for u, want in zip(y, (first * 2, both, np.stack([first + 1, both]))):
+            close(np.array(u), want)
+    y = on_gpu(lambda x: mx.exp(mx.fft.fft(x * 0.001, axis=-2)) + mx.fft.fft(x), x)
+    close(y, np.exp(np.fft.fft(wide * 0.001, axis=-2)) + np.fft.fft(wide))
+    y = on_gpu(lambda x: mx.fft.fft2(mx.abs(x)) * 0.5 + 1, x)
+    close(y, np.fft.fft2(np.abs(wide)) * 0.5 + 1)
+
+
+def test_derivatives_of_two_axes():
+    x, v = random(3, 300, 310), random(3, 300, 310)
+    with mx.stream(mx.gpu):
+        y, d = mx.vjp(mx.fft.fft2, [mx.array(x)], [mx.array(v)])
+        mx.eval(y, d)
+    n = 300 * 310
+    close(np.array(y[0]), np.fft.fft2(x.astype(np.complex128)))
+    close(np.array(d[0]), np.fft.ifft2(v.astype(np.complex128)) * n)
+
+
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 @pytest.mark.parametrize("name", COMPLEX + REAL + HALF)
 def test_norms_and_sizes(name, norm):
@@ -115,11 +184,12 @@ def test_many_rows_share_tables():
         close(on_gpu(mx.fft.fft, x), np.fft.fft(x.astype(np.complex128)))
 
 
-@pytest.mark.parametrize("rows", [7, 300])
-def test_results_repeat(rows):
-    x = random(rows, 1000)
-    first = on_gpu(mx.fft.fft, x)
-    assert all(np.array_equal(first, on_gpu(mx.fft.fft, x)) for _ in range(3))
+@pytest.mark.parametrize("transform", [mx.fft.fft, lambda x: mx.fft.fft(x, axis=0), mx.fft.fft2])
+@pytest.mark.parametrize("shape", [(7, 1000), (300, 1000), (1009, 300)])
+def test_results_repeat(shape, transform):
+    x = random(*shape)
+    first = on_gpu(transform, x)
+    assert all(np.array_equal(first, on_gpu(transform, x)) for _ in range(3))
 
 
 def test_derivatives():

@@ -74,8 +74,8 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
     assert used == dict.fromkeys(NAMES) | {
         "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
         "cudnn": "convolutions",
-        "cufft": "Fourier transforms of rows",
-        "cusolver": "factors, singular values and eigenvalues of large matrices",
+        "cufft": "Fourier transforms of rows and of two axes",
+        "cusolver": "singular values and eigenvalues of large matrices",
         "nvrtc": "kernels given as text, and of element-wise programs that run often",
     }
     assert not said
@@ -619,8 +619,17 @@ TRANSFORMS = {
     "fft.fft(c(1024, 257).T)": (0, 0, 0),
     "fft.fft(np.broadcast_to(c(1024), (257, 1024)))": (0, 0, 0),
     "fft.fft(c(1024, 257), axis=0)": (0, 0, 0),
+    "fft.fft(c(2, 1009, 150), axis=1)": (1, 0, 0),  # columns, turned
+    "fft.ifft(c(3, 17, 6000), axis=-2)": (1, 0, 0),
+    "fft.fft(c(150, 2, 1009).T, axis=0)": (1, 0, 0),
+    "fft.fft(c(3, 1009, 180)[:, ::-1, 30:], axis=1, norm='ortho')": (1, 0, 0),
+    "fft.fft(c(1009, 250), axis=0)": (0, 0, 0),  # few
+    "fft.rfft(f(1009, 270), axis=0)": (0, 1, 0),
+    "fft.rfft(f(2, 2018, 70), axis=1, norm='ortho')": (0, 1, 0),
+    "fft.rfft(f(2, 1001, 150), axis=1)": (0, 0, 0),
+    "fft.irfft(c(505, 1000), n=1009, axis=0)": (0, 0, 0),
     "fft.fft2(c(2, 512, 512))": (1, 0, 0),
-    "fft.ifft2(c(512, 600))": (0, 0, 0),
+    "fft.ifft2(c(512, 600))": (1, 0, 0),  # both axes at once
     "fft.rfft(f(257, 1024))": (0, 1, 0),
     "fft.rfft(f(263, 999))": (0, 1, 0),
     "fft.rfft(f(300, 1000), norm='ortho')": (0, 0, 0),
@@ -650,7 +659,7 @@ def c(*shape):
     rng = np.random.default_rng(0)
     return kind((rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64))
 def count():
-    return [*(ctypes.c_int * 4).in_dll(ctypes.CDLL(FILE), "emulated_transforms")] if FILE else [0] * 4
+    return [*(ctypes.c_int * 5).in_dll(ctypes.CDLL(FILE), "emulated_transforms")] if FILE else [0] * 5
 def evaluated(text, device):
     global kind
     if device is None:
@@ -698,6 +707,65 @@ def test_which_transforms_it_makes(cufft):
         first = 0
 
 
+# Both axes at once, or not.
+TWO_AXES = {
+    "fft.fft2(c(2, 512, 512))": 1,
+    "fft.fft2(c(5, 64, 1000))": 1,
+    "fft.fft2(c(300, 1031))": 1,
+    "fft.fft2(c(3, 300, 601)[:, :, 1:])": 1,
+    "fft.fft2(c(3, 301, 600)[:, 1:])": 1,
+    "fft.fft2(c(6, 300, 310)[::2])": 1,
+    "fft.ifft2(c(512, 600))": 1,
+    "fft.ifft2(c(512, 600), norm='ortho')": 1,
+    "fft.ifft2(fft.fft2(c(512, 600)))": 2,
+    "fft.fftn(c(8, 180, 190))": 1,
+    "fft.rfft2(f(2, 300, 500))": 1,
+    "fft.rfft2(f(2, 300, 501), norm='ortho')": 1,
+    "fft.fft2(c(255, 1024))": 0,  # few
+    "fft.fft2(c(600, 512), axes=(1, 0))": 0,
+    "fft.fft2(c(600, 512).T)": 0,
+    "fft.fft2(c(300, 1200)[:, ::2])": 0,
+    "fft.fft2(c(600, 600)[::-1])": 0,
+    "fft.fftn(c(300, 10, 100), axes=(0, 2))": 0,
+    "fft.ifft(fft.fft(c(512, 600), axis=0))": 0,
+    "fft.irfft2(c(512, 600))": 0,
+}
+
+
+@pretended
+def test_which_transforms_of_two_axes_it_makes(cufft):
+    results, said = transformed(all_made(TWO_AXES), cufft)
+    assert not said
+    for text, (error, n) in zip(TWO_AXES, results):
+        assert (text, n[4]) == (text, TWO_AXES[text])
+        assert error < 4, text
+
+
+@pretended
+@pytest.mark.parametrize("call", ["MakePlanMany64", "ExecC2C"])
+def test_two_axes_that_cufft_gives_an_error_for(cufft, call):
+    results, said = transformed(all_made(["fft.fft2(c(512, 520))"]), cufft, PRETEND=f"cufft{call}", MLX_LOG="libraries")
+    assert results[0][0] < 4 and results[0][1][4] == 0
+    assert " for 1 rows of 512 x 520" in said and " for 512 rows of 520" in said
+
+
+@pretended
+def test_first_axes_that_somebody_looks_at(cufft):
+    code = """
+x = c(512, 520)
+with mx.stream(mx.gpu):
+    y = mx.fft.fft(mx.array(x), axis=0)
+    z = mx.fft.fft(y)
+    mx.eval(z)
+    n = count()[4]
+    mx.eval(mx.fft.fft2(mx.array(x)))
+want = x.astype(np.complex128)
+print(json.dumps([error(np.array(y), np.fft.fft(want, axis=0)), error(np.array(z), np.fft.fft2(want)), n, count()[4]]))
+"""
+    (first, both, before, after), _ = transformed("kind = np.array\n" + code, cufft)
+    assert max(first, both) < 4 and (before, after) == (0, 1)
+
+
 CALLS = ["Create", "SetAutoAllocation", "MakePlanMany64", "SetStream", "SetWorkArea", "ExecC2C", "ExecR2C", "ExecC2R"]
 
 
@@ -724,7 +792,7 @@ def test_cufft_is_tried_first(cufft, how):
     results, said = transformed(all_made(["fft.fft(c(300, 1000))"]), cufft, PRETEND=how, MLX_LOG="libraries")
     why = {"no_handle": "CUFFT_INTERNAL_ERROR", "wrong_transform": "a wrong transform"}[how]
     assert said.strip() == f"mlx: cufft is not used on GPU 0, where it gave {why}"
-    assert results[0][0] < 4 and results[0][1] == [how != "no_handle", 0, 0, 0]
+    assert results[0][0] < 4 and results[0][1] == [how != "no_handle", 0, 0, 0, 0]
     found, _ = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(cufft), PRETEND=how)
     assert found["cufft"]["version"] == "11.3.3" and found["cufft"]["used_for"] is None
 
