@@ -158,6 +158,7 @@ FN float unit(uint32_t r, float most) { return fminf((float)r * 0x1p-32f, most);
             }                                                       \
         }                                                           \
     }
+
 #define WORD d.w[k / 4][k % 4]
 #define EIGHT(each)                                           \
     {                                                         \
