@@ -9,9 +9,29 @@
 
 #include "core/error.h"
 #include "core/pool.h"
+#include "core/settings.h"
+#include "cuda/modules.h"
 
 struct cuda_driver cu;
 static int count;
+
+/* Of n devices those before the first that this build has no kernels for, an old one: the CPU works instead. */
+static int with_kernels(int n)
+{
+    for (int i = 0, device, major, minor; i < n; i++) {
+        if (cu.device_get(&device, i) || cu.device_attribute(&major, CUDA_ATTRIBUTE_MAJOR, device) ||
+            cu.device_attribute(&minor, CUDA_ATTRIBUTE_MINOR, device))
+            return i;
+        if (modules_fit(major * 10 + minor))
+            continue;
+        if (is_logged(LOG_LIBRARIES))
+            fprintf(stderr,
+                    "mlx: no GPU from number %d on is used: this build has no kernels for compute capability %d.%d\n",
+                    i, major, minor);
+        return i;
+    }
+    return n;
+}
 
 static void open_driver(void)
 {
@@ -29,7 +49,7 @@ static void open_driver(void)
     int n = 0;
     sigset_t before = signals_block();
     if (cu.init(0) == CUDA_SUCCESS && cu.device_count(&n) == CUDA_SUCCESS)
-        count = n;
+        count = with_kernels(n);
     signals_restore(before);
 }
 

@@ -9,14 +9,26 @@
 #include "cuda/gpu.h"
 #include "cuda/unpack.h"
 
-/* Of a module: machine code runs on devices of its major version whose minor is no less; PTX on any later one. */
+/* Machine code runs on devices of its major version whose minor is no less; PTX on any later one. */
+static bool fits(const struct gpu_image *m, int have)
+{
+    return m->target <= have && (m->ptx || m->target / 10 == have / 10);
+}
+
+bool modules_fit(int capability)
+{
+    for (int i = 0; i < gpu_n_images; i++)
+        if (fits(&gpu_images[i], capability))
+            return true;
+    return false;
+}
+
 static int best_image(const struct gpu *g, const char *module)
 {
-    int best = -1, have = g->major * 10 + g->minor;
+    int best = -1;
     for (int i = 0; i < gpu_n_images; i++) {
         const struct gpu_image *m = &gpu_images[i];
-        bool fits = m->ptx ? m->target <= have : m->target / 10 == g->major && m->target <= have;
-        if (!fits || strcmp(m->module, module))
+        if (!fits(m, g->major * 10 + g->minor) || strcmp(m->module, module))
             continue;
         if (best < 0 || m->ptx < gpu_images[best].ptx ||
             (m->ptx == gpu_images[best].ptx && m->target > gpu_images[best].target))

@@ -2,6 +2,7 @@
 #ifndef MX_CUDA_MODULES_H
 #define MX_CUDA_MODULES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* One module for one target, compressed (unpack.h): machine code of sm_<target>, or PTX for that and later.  It begins
@@ -14,6 +15,8 @@ struct gpu_image {
 };
 extern const struct gpu_image gpu_images[];
 extern const int gpu_n_images;
+/* Are there any for devices of this compute capability, 75 for 7.5? */
+bool modules_fit(int capability);
 
 /* The headers of programs that are compiled at run time (kernels/specialized.h), compressed as text: n names, each
  * followed by what is in it, with a 0 behind each.  The digest says what is in all of them. */

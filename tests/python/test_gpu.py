@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,6 +41,25 @@ UNARY, BINARY = rows("UNARY"), rows("BINARY")
 def test_it_is_there():
     assert mx.cuda.is_available() and not mx.metal.is_available()
     assert mx.default_device() == mx.Device(mx.gpu, 0)
+
+
+@pytest.mark.skipif(
+    not mx.is_available(mx.gpu) or mx.device_info(mx.gpu)["device_name"] != "emulated",
+    reason="needs a pretended device",
+)
+def test_a_device_without_kernels_is_none():
+    """One that is older than all that the build has kernels for, which is 0 for those of the emulated driver."""
+    code = "print(mx.default_device(), mx.device_count(mx.gpu), mx.cuda.is_available(), (mx.ones(3) + 1).tolist())"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import mlx.core as mx; {code}"],
+        env={**os.environ, "PRETEND_MAJOR": "-1", "MLX_LOG": "libraries"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == "Device(cpu, 0) 0 False [2.0, 2.0, 2.0]\n", ran.stderr
+    assert ran.stderr == (
+        "mlx: no GPU from number 0 on is used: this build has no kernels for compute capability -1.0\n"
+    )
 
 
 def operands(dtype, n, seed):
