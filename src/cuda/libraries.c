@@ -223,7 +223,7 @@ static bool works(enum cuda_library_name which)
     case CUDA_cudnn: return g && cudnn_works(0);
     case CUDA_cufft: return g && cufft_works(0);
     case CUDA_cusolver: return g && solver_works(SOLVER_EIGH, 0);
-    default: return true;
+    default: return g;
     }
 }
 

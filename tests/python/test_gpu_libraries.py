@@ -55,6 +55,12 @@ def test_a_pipe_is_none(tmp_path):
 
 
 @pretended
+def test_none_is_used_without_a_device():
+    found, said = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(FOLDER), PRETEND_DEVICES="0")
+    assert found["nvrtc"] and not any(facts and facts["used_for"] for facts in found.values()) and not said
+
+
+@pretended
 def test_what_is_told_of_those_that_are_found(tmp_path):
     versions = {
         "libcublasLt.so.12": "12.8.5",
