@@ -37,16 +37,16 @@ static void lay_out(struct linalg_call *c, int64_t size)
  * the device has no such kernels. */
 static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
 {
-    enum { SIZES = 4, LEAST = 4, MOST = 32 };
+    enum { SIZES = 5, LEAST = 4, MOST = 32 };
     static const char *const names[LINALG_KERNELS][SIZES] = {
         [LINALG_SOLVE] = { "solve_4", "solve_8", "solve_16", "solve_32" },
-        [LINALG_CHOLESKY] = { "cholesky_4", "cholesky_8", "cholesky_16", "cholesky_32" },
+        [LINALG_CHOLESKY] = { "cholesky_4", "cholesky_8", "cholesky_16", "cholesky_32", "cholesky_64" },
         [LINALG_LU] = { "lu_4", "lu_8", "lu_16", "lu_32" },
     };
     static struct gpu_found found[LINALG_KERNELS][SIZES][2];
     static struct gpu_known known[2];
     int size = 0, most = (int)greatest(c->m, c->n);
-    if (most > MOST || (t != DT_float32 && t != DT_float64) ||
+    if (most > (k == LINALG_CHOLESKY ? 2 * MOST : MOST) || (t != DT_float32 && t != DT_float64) ||
         !gpu_has(gpu_of(r), &known[t == DT_float64], "linalg", "solve_4", t))
         return -1;
     while (LEAST << size < most) size++;
@@ -57,8 +57,9 @@ static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t,
     void *kernel = gpu_find(gpu_of(r), &found[k][size][t == DT_float64], "linalg", names[k][size], t);
     if (!kernel)
         return 1;
-    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->count * c->tiles, LINALG_LANES / c->tile),
-                      LINALG_LANES, (void *[]){ c });
+    int threads = most > MOST ? LINALG_PAIR : LINALG_LANES;
+    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->count * c->tiles, threads / c->tile), threads,
+                      (void *[]){ c });
 }
 
 int linalg_launch(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)

@@ -111,6 +111,28 @@ def test_determinants(dtype, shape):
         close(on_gpu(linalg.det, x)[0], np.linalg.det(wide(x)), 10 * n)
 
 
+@pytest.mark.parametrize("n", [33, 37, 40, 47, 48, 49, 56, 63])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cholesky_by_pairs_of_warps(dtype, n):
+    """What two warps hold in registers: of a batch with one that has no factor, and one that is not finite."""
+    x = definite(dtype, (5,), n)
+    want = np.linalg.cholesky(wide(x))
+    for upper in (False, True):
+        nan = np.full_like(x, np.nan)
+        read = np.triu(x) + np.tril(nan, -1) if upper else np.tril(x) + np.triu(nan, 1)
+        got = on_gpu(lambda x, u=upper: linalg.cholesky(x, upper=u), read)[0]
+        close(np.swapaxes(got, -1, -2) if upper else got, want, 4)
+        assert not (np.tril(got, -1) if upper else np.triu(got, 1)).any()
+        bad = x.copy()
+        bad[2, n - 1, n - 1] = np.inf
+        bad[2, 0, 0] = -1  # nothing can be said of it
+        y = on_gpu(lambda x, u=upper: linalg.cholesky(x, upper=u), bad)[0]
+        assert np.isnan(y[2]).any() and np.array_equal(y[[0, 1, 3, 4]], got[[0, 1, 3, 4]])
+        bad[3, n - 1, n - 1] = 0
+        with pytest.raises(ValueError, match="matrix 3 of the batch is not positive definite"):
+            on_gpu(lambda x, u=upper: linalg.cholesky(x, upper=u), bad)
+
+
 LARGE = [((), 65), ((2,), 70), ((), 130)]  # what no block holds: panels of 32 columns, triangles of 64
 
 

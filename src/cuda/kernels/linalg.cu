@@ -1,5 +1,6 @@
 /* linalg.cu: small matrices of a batch, in shared memory: cu_solve_f32, cu_lu_f32, cu_cholesky_f32.  The build compiles
- * it for each type.  Real ones of up to 32 rows and columns are in registers (linalg_lanes.inc): cu_solve_8_f32, ....
+ * it for each type.  Real ones of up to 32 rows and columns are in registers (linalg_lanes.inc): cu_solve_8_f32, ...;
+ * those of up to 64 for Cholesky factors (linalg_pair.h): cu_cholesky_64_f32.
  *
  * All teams of a block do the same steps, so that its barriers are theirs; one without a matrix has zeros. */
 #include "cuda/kernels/gpu.h"
@@ -302,4 +303,6 @@ SMALL_MATRICES(cu_cholesky, cholesky_in)
 #define LANES 32
 #define N(name) name##_32
 #include "cuda/kernels/linalg_lanes.inc"
+
+#include "cuda/kernels/linalg_pair.h"
 #endif

@@ -8,8 +8,9 @@
  * which it has LINALG_MATRICES at most, and LINALG_ROWS of all of them. */
 enum { LINALG_SIZE = 64, LINALG_BYTES = 56 << 10, LINALG_MATRICES = 64, LINALG_ROWS = 256 };
 enum { LINALG_THREADS = 256, LINALG_LEAST = 64 };
-/* Threads of a block whose matrices are in registers, and columns of a right side that are read as they lie. */
-enum { LINALG_LANES = 128, LINALG_FEW = 4 };
+/* Threads of a block whose matrices are in registers, and of one that has a single matrix, a row for each; columns of a
+ * right side that are read as they lie. */
+enum { LINALG_LANES = 128, LINALG_PAIR = 64, LINALG_FEW = 4 };
 
 enum linalg_part { LINALG_ALL, LINALG_LOWER, LINALG_UPPER }; /* enum matrix_part of ops/linalg.h */
 enum linalg_makes { LINALG_FACTORS, LINALG_DET, LINALG_SLOGDET };
