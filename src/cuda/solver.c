@@ -399,7 +399,7 @@ int solver_eigh(const struct run *r, mx x, void *const y[3])
 
 /* Rotations are the faster way to singular vectors; to values alone, of matrices of up to so many rows.  They may not
  * converge, where the other way does. */
-enum { ROTATED_VALUES = 512 };
+enum { ROTATED_VALUES = 2048 };
 static bool rotates(const struct work *w, int tall, int k, bool vectors)
 {
     return (vectors || tall <= ROTATED_VALUES) && (int64_t)tall * (vectors ? tall : k) <= INT32_MAX &&
@@ -407,8 +407,8 @@ static bool rotates(const struct work *w, int tall, int k, bool vectors)
 }
 
 /* A's transpose, which is what it sees of rows, is U' s V'^H, and A the transpose of V'^H times s times that of U': so
- * where it takes it, which has to be tall, the results are in their places.  Else all is turned.  Rotations give V', not
- * its adjoint. */
+ * where it takes it, which has to be tall, the results are in their places.  Else all is turned.  Rotations give V'
+ * itself. */
 int solver_svd(const struct run *r, mx x, enum svd_mode mode, void *const y[3], const char *asker)
 {
     struct work w;

@@ -1,9 +1,9 @@
 /* solver_factors.c: Cholesky, LU and QR factors of large matrices, systems and inverses by cuSOLVER.
  *
- * What it sees of rows is a transposed matrix.  Of a Hermitian one that is the conjugate, whose other triangle becomes
- * the factor's transpose, which lies as the factor does.  The inverse of the transpose is that of the inverse.  LU and
- * QR factors, and systems, are of copies that are turned, one pass through memory on each way: exchanges of rows are
- * the CPU's then.
+ * What it sees of rows is a transposed matrix.  Of a Hermitian one that is the conjugate, whose lower factor is the
+ * transpose of the upper one, and lies as that does.  The inverse of the transpose is that of the inverse.  Lower
+ * factors (it takes twice as long for upper ones), LU and QR factors, and systems, are of copies that are turned, one
+ * pass through memory on each way: exchanges of rows are the CPU's then.
  *
  * Its pivots are undefined where something is not finite, and our panels know what to do there: a batch in which there
  * is such a matrix is theirs. */
@@ -50,18 +50,23 @@ int solver_cholesky(const struct run *r, mx x, unsigned part)
     int n = dim(x, -1), *flags = NULL;
     int64_t each = (int64_t)n * n;
     int failed = work_begin(&w, r, x, true);
-    struct problem p = { .kind = SOLVER_CHOLESKY, .m = n, .n = n, .lda = n, .a = gpu_pointer(r, r->y[0]) };
-    p.triangle = part == PART_UPPER ? CUSOLVER_LOWER : CUSOLVER_UPPER;
+    bool turned = part == PART_LOWER;
+    struct problem p = { .kind = SOLVER_CHOLESKY, .m = n, .n = n, .lda = n, .triangle = CUSOLVER_LOWER };
+    void *y = gpu_pointer(r, r->y[0]);
+    p.a = failed ? NULL : turned ? work_hold(&w, w.count * each * w.size) : y;
     solver_types(&p, w.t);
     struct steps by = { .a = each * w.size };
     struct part_call in = { .y = p.a, .x = gpu_pointer(r, x), .y_row = n, .x_row = n, .rows = n, .columns = n };
     in.y_matrix = in.x_matrix = each;
-    in.part = (int32_t)part;
+    in.part = LINALG_UPPER;
+    in.turned = turned ? PART_TRANSPOSED : PART_AS_IT_IS;
     in.odd = w.odd;
-    struct part_call last = in; /* zeros where it may have worked */
+    struct part_call last = in; /* zeros beside the factor, where it may have worked */
+    last.y = y;
     last.x = p.a;
+    last.part = (int32_t)part;
     last.odd = NULL;
-    failed = failed || work_copy(&w, in) || solver_enter(&w, &p, &room, asker) ||
+    failed = !p.a || work_copy(&w, in) || solver_enter(&w, &p, &room, asker) ||
              solver_queue(&w, p, &by, NULL, &room, asker) || work_copy(&w, last) ||
              !(flags = solver_flags(&w, w.odd, 2 * w.count));
     bool odd = !failed && any(flags, w.count);

@@ -1,5 +1,5 @@
-/* solver_problem.h: a matrix as cuSOLVER has it, along columns, and those of a batch: what solver.c calls for itself and
- * for solver_factors.c. */
+/* solver_problem.h: a matrix as cuSOLVER has it, along columns, and those of a batch: how solver_factors.c calls it
+ * through solver.c. */
 #ifndef MX_CUDA_SOLVER_PROBLEM_H
 #define MX_CUDA_SOLVER_PROBLEM_H
 
