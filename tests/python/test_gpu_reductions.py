@@ -141,3 +141,28 @@ def test_rows_folded_by_teams(shape, dtype):
         y = mx.where(mx.arange(shape[0]).reshape(-1, 1) % 7 == 3, mx.nan, x).astype(dtype)
         for f in [lambda x: x.min(1), lambda x: mx.argmax(x, 1)]:
             close(f, y)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.float64, mx.int8, mx.uint32], ids=str)
+@pytest.mark.parametrize("width", [8, 24, 64, 1024, 1032, 4096])
+def test_places_in_rows(dtype, width):
+    """The first of equal elements, before a NaN the first NaN, and where all are the least that there is."""
+    r = np.random.default_rng(width)
+    rows = r.integers(0, 3, (40, width)).astype(np.float64)
+    if mx.issubdtype(dtype, mx.floating):
+        rows[1:7], rows[7:9] = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1])[:, None], -np.inf
+        rows[8, width - 1] = rows[9, width // 2 :] = rows[10, [1, 5]] = np.nan
+        rows[11] = np.where(r.random(width) < 0.5, -0.0, 0.0)
+        rows[7, width // 2] = rows[12, width // 2] = np.inf
+        rows[13, 3:] = -np.inf
+    else:
+        least, most = (0, 2**32 - 1) if dtype == mx.uint32 else (-128, 127)
+        rows[1], rows[2], rows[3, width // 2 :], rows[4, 1:] = least, most, most, least
+    with mx.stream(mx.cpu):
+        x = mx.array(rows, mx.float64).astype(dtype)
+        mx.eval(x)
+    with mx.stream(mx.gpu):
+        most, least = mx.argmax(x, 1), mx.argmin(x, 1)
+        mx.eval(most, least)
+    assert np.array_equal(np.array(most), np.argmax(rows, 1))
+    assert np.array_equal(np.array(least), np.argmin(rows, 1))

@@ -205,27 +205,52 @@ FN void prod_put(const struct reduce_call *c, int64_t i, const prod_acc *a)
     put_wide(c->y, i, all, c->out);
 }
 
-/* The first of equal elements, a NaN before all others; `put` stores what is asked for. */
-#define PLACE(fold, first, beats, put)                                                         \
-    typedef struct {                                                                           \
-        W v;                                                                                   \
-        int64_t at;                                                                            \
-    } fold##_acc;                                                                              \
-    FN void fold##_begin(fold##_acc *a) { a->v = first, a->at = INT64_MAX; }                   \
-    FN void fold##_take(fold##_acc *a, W v, int64_t i)                                         \
-    {                                                                                          \
-        int old = is_nan(a->v), bad = is_nan(v);                                               \
-        int worse = less(a->v, v) || less(v, a->v);                                            \
-        int before = (!old && (bad || beats)) || (old == bad && (bad || !worse) && i < a->at); \
-        a->v = before ? v : a->v;                                                              \
-        a->at = before ? i : a->at;                                                            \
-    }                                                                                          \
-    FN void fold##_settle(fold##_acc *a) { (void)a; }                                          \
-    FN void fold##_merge(fold##_acc *a, const fold##_acc *b) { fold##_take(a, b->v, b->at); }  \
+/* What is told of elements one after the other, by number, may take less to find out than what comes in any order:
+ * `first` is told the number of the first of them, or nothing where there is none, and `next` an element. */
+#define IN_ANY_ORDER(fold)                                               \
+    FN void fold##_first(fold##_acc *a, int64_t i) { (void)a, (void)i; } \
+    FN void fold##_next(fold##_acc *a, W v, int64_t i) { fold##_take(a, v, i); }
+IN_ANY_ORDER(sum)
+IN_ANY_ORDER(prod)
+
+/* The first of equal elements, a NaN before all others; `put` stores what is asked for.  Places are numbers of 32 bits,
+ * as results are. */
+#define PLACE(fold, first, beats, put)                                                                   \
+    typedef struct {                                                                                     \
+        W v;                                                                                             \
+        uint32_t at;                                                                                     \
+    } fold##_acc;                                                                                        \
+    FN void fold##_begin(fold##_acc *a) { a->v = first, a->at = ~(uint32_t)0; }                          \
+    FN void fold##_take(fold##_acc *a, W v, int64_t i)                                                   \
+    {                                                                                                    \
+        int old = is_nan(a->v), bad = is_nan(v);                                                         \
+        int worse = less(a->v, v) || less(v, a->v);                                                      \
+        int before = (!old && (bad || beats)) || (old == bad && (bad || !worse) && (uint32_t)i < a->at); \
+        a->v = before ? v : a->v;                                                                        \
+        a->at = before ? (uint32_t)i : a->at;                                                            \
+    }                                                                                                    \
+    FN void fold##_settle(fold##_acc *a) { (void)a; }                                                    \
+    FN void fold##_merge(fold##_acc *a, const fold##_acc *b) { fold##_take(a, b->v, b->at); }            \
     FN void fold##_put(const struct reduce_call *c, int64_t i, const fold##_acc *a) { put; }
-#define PUT_PLACE ((uint32_t *)c->y)[i] = (uint32_t)a->at
+#define PUT_PLACE ((uint32_t *)c->y)[i] = a->at
 PLACE(argmin, MOST, less(v, a->v), PUT_PLACE)
 PLACE(argmax, LEAST, less(a->v, v), PUT_PLACE)
+#if IS == IS_c
+IN_ANY_ORDER(argmin)
+IN_ANY_ORDER(argmax)
+#else
+/* Of elements in order a later one is only before the first of the others where it is more, or the first NaN. */
+#define IN_ORDER(fold, leaves)                                              \
+    FN void fold##_first(fold##_acc *a, int64_t i) { a->at = (uint32_t)i; } \
+    FN void fold##_next(fold##_acc *a, W v, int64_t i)                      \
+    {                                                                       \
+        int before = !(leaves) && !is_nan(a->v);                            \
+        a->v = before ? v : a->v;                                           \
+        a->at = before ? (uint32_t)i : a->at;                               \
+    }
+IN_ORDER(argmin, v >= a->v)
+IN_ORDER(argmax, v <= a->v)
+#endif
 
 #if IS == IS_c /* whose NaN are many */
 PLACE(min, MOST, less(v, a->v), put_same(c->y, i, a->v))
@@ -247,6 +272,8 @@ PLACE(max, LEAST, less(a->v, v), put_same(c->y, i, a->v))
 EXTREME(min, MOST, less(v, a->v))
 EXTREME(max, LEAST, less(a->v, v))
 #endif
+IN_ANY_ORDER(min)
+IN_ANY_ORDER(max)
 
 /* ---- the kernels */
 
