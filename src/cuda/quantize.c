@@ -112,7 +112,6 @@ int gpu_run_from_fp8(const struct run *r)
 int gpu_run_dequantize(const struct run *r)
 {
     static struct gpu_found found[FORMATS][DT_COUNT];
-    static const int elements[] = { 32, 16, 32, 8, 32, 16, 4, 8, 4, 8 }; /* of a chunk */
     const struct quant_args *q = r->args;
     int plain = q->mode == MODE_AFFINE ? 3 : 2, f = gpu_format_of(q);
     mx x[3] = { r->x[0], r->x[1], plain == 3 ? r->x[2] : NULL }, y = r->y[0];
@@ -132,7 +131,8 @@ int gpu_run_dequantize(const struct run *r)
                                  .log_group = __builtin_ctz((unsigned)q->group_size),
                                  .format = f,
                                  .t = x[1]->dtype };
-        failed = launch_quantized(r, kernel, a.n / elements[f], &a);
+        int each = (int)QUANT_PIECE(q->bits, itemsize(y)) * QUANT_PIECES(q->bits);
+        failed = launch_quantized(r, kernel, ceil_div(a.n, each), &a);
     }
     gpu_drop(3, hold);
     return failed;

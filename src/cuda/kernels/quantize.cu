@@ -144,44 +144,65 @@ KERNEL(K(cu_from_fp8), struct pack_args)
         ((S *)a.y)[i] = OUT(f32_from_e4m3(((const uint8_t *)a.x)[i]));
 }
 
-/* ---- dequantize: a chunk for each thread */
+/* ---- dequantize: a chunk for each thread, or several */
 
-FN float stored(const struct unpack_args *a, const void *s, int64_t i)
+/* As a scale or bias is in memory, and its number: apart, so that all that a thread reads is on its way at once. */
+FN uint32_t stored(const int f, const struct unpack_args *a, const void *s, int64_t i)
 {
-    switch (a->t) {
-    case DT_float16: return f32_from_f16(((const uint16_t *)s)[i]);
-    case DT_bfloat16: return f32_from_bf16(((const uint16_t *)s)[i]);
-    case DT_float32: return ((const float *)s)[i];
-    }
-    uint32_t e = ((const uint8_t *)s)[i];
-    return a->format == FORMAT_nvfp4 ? f32_from_e4m3(e) : f32_from_e8m0(e);
+    if (!is_affine(f))
+        return ((const uint8_t *)s)[i];
+    return a->t == DT_float32 ? ((const uint32_t *)s)[i] : ((const uint16_t *)s)[i];
 }
 
-#define DEQUANTIZE(format, bits)                                                                       \
-    KERNEL(K(cu_dequantize_##format), struct unpack_args)                                              \
-    {                                                                                                  \
-        enum {                                                                                         \
-            F = FORMAT_##format,                                                                       \
-            ELEMENTS = bits == 1 || bits == 3 || bits == 5 ? 32                                        \
-                       : bits == 6                         ? 16                                        \
-                                                           : 32 / bits                                 \
-        };                                                                                             \
-        int64_t chunk = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, first = chunk * ELEMENTS;      \
-        union {                                                                                        \
-            S v[ELEMENTS];                                                                             \
-            struct words4 align;                                                                       \
-        } u;                                                                                           \
-        uint32_t d[MOST_WORDS];                                                                        \
-        if (first >= a.n)                                                                              \
-            return;                                                                                    \
-        float s = stored(&a, a.scales, first >> a.log_group), factor = factor_of(a.global);            \
-        float b = is_affine(F) ? stored(&a, a.biases, first >> a.log_group) : 0;                       \
-        for (int i = 0; i < words_of(F); i++) d[i] = ((const uint32_t *)a.w)[chunk * words_of(F) + i]; \
-        for (int j = 0; j < ELEMENTS; j++) {                                                           \
-            float v = is_affine(F) ? __builtin_fmaf(number(F, d, j), s, b) : number(F, d, j) * s;      \
-            u.v[j] = OUT(a.global ? v * factor : v);                                                   \
-        }                                                                                              \
-        PUT_LANES((S *)a.y + first, u.v, sizeof u.v);                                                  \
+FN float number_stored(const int f, const struct unpack_args *a, uint32_t v)
+{
+    if (!is_affine(f))
+        return f == FORMAT_nvfp4 ? f32_from_e4m3(v) : f32_from_e8m0(v);
+    return a->t == DT_float32   ? f32_bits(v)
+           : a->t == DT_float16 ? f32_from_f16((uint16_t)v)
+                                : f32_from_bf16((uint16_t)v);
+}
+
+/* Of 8 bits a thread has two pieces of what is one write of half types, whose reads are on their way at once. */
+#define DEQUANTIZE(format, bits)                                                                            \
+    KERNEL(K(cu_dequantize_##format), struct unpack_args)                                                   \
+    {                                                                                                       \
+        enum {                                                                                              \
+            F = FORMAT_##format,                                                                            \
+            ELEMENTS = QUANT_PIECE(bits, sizeof(S)),                                                        \
+            WORDS = ELEMENTS * bits / 32,                                                                   \
+            PIECES = QUANT_PIECES(bits)                                                                     \
+        };                                                                                                  \
+        int64_t chunk = (int64_t)blockIdx.x * (QUANT_THREADS * PIECES) + threadIdx.x;                       \
+        union {                                                                                             \
+            S v[ELEMENTS];                                                                                  \
+            struct words4 align;                                                                            \
+        } u;                                                                                                \
+        uint32_t d[PIECES][WORDS], s[PIECES], b[PIECES];                                                    \
+        float factor = factor_of(a.global);                                                                 \
+        if (chunk * ELEMENTS >= a.n)                                                                        \
+            return;                                                                                         \
+        UNROLLED                                                                                            \
+        for (int p = 0; p < PIECES; p++) {                                                                  \
+            int64_t at = chunk + p * QUANT_THREADS;                                                         \
+            at = at * ELEMENTS < a.n ? at : chunk;                                                          \
+            for (int i = 0; i < WORDS; i++) d[p][i] = ((const uint32_t *)a.w)[at * WORDS + i];              \
+            s[p] = stored(F, &a, a.scales, at * ELEMENTS >> a.log_group);                                   \
+            b[p] = is_affine(F) ? stored(F, &a, a.biases, at * ELEMENTS >> a.log_group) : 0;                \
+        }                                                                                                   \
+        UNROLLED                                                                                            \
+        for (int p = 0; p < PIECES; p++) {                                                                  \
+            int64_t first = (chunk + p * QUANT_THREADS) * ELEMENTS;                                         \
+            float scale = number_stored(F, &a, s[p]), bias = is_affine(F) ? number_stored(F, &a, b[p]) : 0; \
+            for (int j = 0; j < ELEMENTS; j++) {                                                            \
+                float v = number(F, d[p], j);                                                               \
+                v = is_affine(F) ? __builtin_fmaf(v, scale, bias) : v * scale;                              \
+                u.v[j] = OUT(a.global ? v * factor : v);                                                    \
+            }                                                                                               \
+            if (first < a.n) {                                                                              \
+                PUT_LANES((S *)a.y + first, u.v, sizeof u.v);                                               \
+            }                                                                                               \
+        }                                                                                                   \
     }
 QUANT_FORMATS(DEQUANTIZE)
 
