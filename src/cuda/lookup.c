@@ -532,6 +532,58 @@ static bool is_added_up(const struct scatter *s, const struct keys_call *c, mx y
     }
 }
 
+/* ---- many updates of single elements that are added to few places
+ *
+ * They are put in no order: tables of all places are in shared memory (kernels/scatter_tables.inc), and how many there
+ * are follows from how many updates. */
+
+enum { TABLES_FEW = 1024, TABLES_ALONE = 2048, TABLES_BLOCKS = 512 }; /* ALONE: updates that are worth one block */
+
+static bool is_added_in_tables(const struct scatter *s, const struct keys_call *c, mx y, int64_t places)
+{
+    enum dtype t = (enum dtype)y->dtype;
+    bool summed = dtype_is_half(t) || t == DT_float32 || t == DT_int32 || t == DT_uint32;
+    return summed && s->fold == SCATTER_ADD && (c->elements || s->p.slice == 1) && c->n > TABLES_FEW &&
+           places <= TABLES_PLACES;
+}
+
+static int add_in_tables(const struct scatter *s, struct keys_call *keys, mx y, int64_t places)
+{
+    static struct gpu_found found[DT_COUNT], add[DT_COUNT];
+    const struct run *r = s->r;
+    const char *op = r->node->op->name;
+    enum dtype t = y->dtype == DT_int32 ? DT_uint32 : (enum dtype)y->dtype;
+    int64_t blocks = keys->n <= TABLES_ALONE ? 1 : ceil_div(keys->n, TABLES_FEW);
+    if (blocks > TABLES_BLOCKS)
+        blocks = TABLES_BLOCKS;
+    struct tables_call c = { .places = (int32_t)places,
+                             .bits = __builtin_ctz((unsigned)gpu_power_of_two(places, 1 << 30)),
+                             .piece = 32 * ceil_div(ceil_div(keys->n, 32), blocks * TABLES_WARPS) };
+    size_t table = (size_t)places * sizeof(uint32_t);
+    struct buffer *b = blocks > 1 ? buffer_new_on(r->stream, (size_t)blocks * table) : NULL;
+    if (blocks > 1 && !b)
+        return 1;
+    c.sums = b ? buffer_on(b, r->stream) : NULL;
+    describe_keys(s, keys, y);
+    int failed = gpu_noting(r, &keys->lookup.noting, NOTE_LATER);
+    c.keys = *keys;
+    void *f = failed ? NULL : gpu_find(gpu_of(r), &found[t], "scatter", "scatter_tables", t);
+    failed =
+        !f || gpu_launch_shared(r->stream, op, f, blocks, 32 * TABLES_WARPS, TABLES_WARPS * table, (void *[]){ &c });
+    if (b && !failed) {
+        struct tables_add_call call = { .far = keys->lookup.far,
+                                        .sums = c.sums,
+                                        .blocks = (int32_t)blocks,
+                                        .places = (int32_t)places,
+                                        .shift = keys->shift };
+        f = gpu_find(gpu_of(r), &add[t], "scatter", "scatter_tables_add", t);
+        failed = !f || gpu_launch(r->stream, op, f, ceil_div(places, 32), 32 * TABLES_ROWS, (void *[]){ &call });
+    }
+    if (b)
+        buffer_release(b);
+    return failed;
+}
+
 /* Slices that may overlap without being the same are updated element by element. */
 static int run_update(struct scatter *s, mx y)
 {
@@ -541,6 +593,8 @@ static int run_update(struct scatter *s, mx y)
     c.n = c.elements ? p->count * p->slice : p->count;
     int64_t places = places_in_all(s, &c, y);
     bool many = are_many_singles(s, &c, places);
+    if (is_added_in_tables(s, &c, y, places))
+        return add_in_tables(s, &c, y, places);
     if (many && is_set_last(s, &c, y, places))
         return set_last(s, &c, y, places);
     if (many && is_added_up(s, &c, y, places))

@@ -120,8 +120,10 @@ def test_many_updates_in_order(n, places_of):
     u = mx.array(r.standard_normal(n).astype(np.float32))
     x = mx.array(np.zeros(places_of, np.float32))
     same(lambda x, i, u: put(x, i, u, "set"), x, i, u)
-    in_order = n <= 8192 or places_of < 1024  # else as they come
-    (same if in_order else close)(lambda x, i, u: put(x, i, u, "add"), x, i, u)
+    if n <= 1024 or (n <= 8192 and places_of > 1536):
+        same(lambda x, i, u: put(x, i, u, "add"), x, i, u)
+    elif places_of > 1536:  # as they come
+        close(lambda x, i, u: put(x, i, u, "add"), x, i, u)
 
 
 @pytest.mark.parametrize("width", [1, 3, 4, 8, 31, 64, 1000, 1024, 4097])
@@ -199,6 +201,9 @@ def test_layouts_that_are_updated(layout):
         same(lambda x, u: put(view(x), i, mx.repeat(view(u)[:1], 11, axis=0), "add"), x, u)
         same(lambda x, u: put(view(x), i, view(u)[:1], "maximum"), x, u)
     i = LAYOUTS[layout](places((5, 40, 70), 33))
+    with mx.stream(mx.cpu):  # whose sums are exact in any order
+        x, u = (mx.clip(mx.round(v), -9, 9) for v in (x, u))
+        mx.eval(x, u)
     same(lambda x, u: put(x[0, :33, 0], i, view(u), "add"), x, u)
 
 
@@ -297,6 +302,70 @@ def test_many_updates_of_single_elements(n, size):
                 got = put(mx.array(x).astype(dtype), mx.array(i), mx.array(u).astype(dtype), name)
                 with mx.stream(mx.cpu):
                     assert np.array_equal(np.array(got.astype(mx.float64)), expected)
+
+
+@pytest.mark.parametrize("n, size", [(1025, 1), (2048, 1536), (2049, 1536), (3000, 7), (8192, 1024), (50_001, 256)])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint32], ids=str)
+@pytest.mark.filterwarnings("ignore:.*out of range")
+def test_many_updates_added_to_few_places(dtype, n, size):
+    """All sums are exact in float32; those of half types are rounded once. Some places have none, and keep -0."""
+    r = np.random.default_rng(n)
+    whole = dtype in (mx.int32, mx.uint32)
+    some = r.integers(0, size, n) // 2 * 2
+    x, u = ((r.integers(0, 7, k) - 3 * (dtype != mx.uint32)) * (1 if whole else 0.375) for k in (size, n))
+    x[1::2] = 0 if whole else -0.0
+    for i in (some, np.full(n, size - 1), np.where(r.random(n) < 0.1, 2**30, some), np.where(u > 0, some - size, some)):
+        want, near = x.copy(), i < size
+        np.add.at(want, i[near], u[near])
+        with mx.stream(mx.cpu):
+            numbers = mx.int64 if whole else mx.float32
+            expected = np.array(mx.array(want).astype(numbers).astype(dtype).astype(mx.float64))
+            y, v, at = mx.array(x).astype(dtype), mx.array(u).astype(dtype), mx.array(i)
+            wide = mx.broadcast_to(y[:, None], (size, 3))
+            mx.eval(y, v, at, wide)
+        for f in [
+            lambda: y.at[at].add(v),  # noqa: B023
+            lambda: y.at[at].add(v[::-1][::-1]),  # noqa: B023
+            lambda: y.at[at.reshape(-1, 1)].add(v[:, None]),  # noqa: B023
+            lambda: y.reshape(1, -1).at[mx.zeros_like(at), at].add(v)[0],  # noqa: B023
+            lambda: wide.at[at, 1].add(v)[:, 1],  # noqa: B023
+        ]:
+            with mx.stream(mx.gpu):
+                got = f()
+                mx.eval(got)
+            with mx.stream(mx.cpu):
+                got = np.array(got.astype(mx.float64))
+            assert np.array_equal(got, expected)
+            assert np.array_equal(np.signbit(got), np.signbit(expected))
+
+
+@pytest.mark.parametrize("n, size", [(2000, 3), (30_000, 1), (20_000, 1500), (600_000, 20)])
+def test_sums_in_few_places_are_as_accurate(n, size):
+    """Against float64, and the same bits again; what is not finite stays where it is."""
+    r = np.random.default_rng(n)
+    i, u, x = r.integers(0, size, n), r.standard_normal(n).astype(np.float32), np.ones(size, np.float32)
+    want, most = x.astype(np.float64), np.abs(x.astype(np.float64))
+    np.add.at(want, i, u.astype(np.float64))
+    np.add.at(most, i, np.abs(u.astype(np.float64)))
+    with mx.stream(mx.gpu):
+        x, i, u = mx.array(x), mx.array(i), mx.array(u)
+        got = np.array(x.at[i].add(u))
+        again = np.array(x.at[i].add(u))
+    assert np.all(np.abs(got - want) <= 2.0**-22 * most)
+    assert np.array_equal(got.view(np.uint32), again.view(np.uint32))
+    if size > 2:
+        odd = mx.where(i == 0, mx.nan, mx.where(i == 1, mx.inf, u))
+        with mx.stream(mx.gpu):
+            got = np.array(x.at[i].add(odd))
+        assert np.isnan(got[0]) and got[1] == np.inf and np.array_equal(got[2:], again[2:])
+
+
+def test_windows_that_are_added_up():
+    """Each element of slices that overlap is an update."""
+    x, i = grid(mx.float32, 50), places((300, 1), 44)
+    u = mx.ones((300, 7))
+    f = lambda x, i: mx.vmap(lambda k: mx.slice(x, k, (0,), (7,)))(i)  # noqa: E731
+    same(lambda x, i, u: mx.vjp(lambda x: f(x, i), [x], [u])[1][0], x, i, u)
 
 
 BUCKETS = [(mx.float32, size) for size in (1024, 1025, 8191, 8192, 16_385, 40_000)]
@@ -419,6 +488,24 @@ def test_indices_out_of_range(name, index, said, monkeypatch):
             mx.eval(on(device))
         told.append(str(caught.value))
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.int32], ids=str)
+def test_what_is_added_to_no_place_is_told(dtype, said):
+    """Of many updates of few places, and of one that fails nothing is written."""
+    x, u = mx.zeros(9, dtype), mx.ones(3000, dtype)
+    i = mx.array(np.where(np.arange(3000) % 1000 == 777, 9 + np.arange(3000), 3))
+    mx.eval(x, u, i)
+
+    def on(device):
+        with mx.stream(device):
+            return x.at[i].add(u)
+
+    there, here = said(lambda: on(mx.cpu)), said(lambda: on(mx.gpu))
+    assert there == here and "index 786 at position (777,)" in here[0]
+    mx.set_index_errors(True)
+    with pytest.raises(IndexError, match=r"index 786 at position \(777,\)"):
+        mx.eval(on(mx.gpu))
 
 
 def test_the_first_of_many_is_told_once(said):

@@ -59,4 +59,19 @@ struct bucket_call {
     int32_t fold;  /* enum update */
 };
 
+/* Updates that are added to few places (scatter_tables.inc): a warp takes `piece` of them, and blocks of TABLES_WARPS
+ * have a table of sums each, of float for half types. */
+enum { TABLES_PLACES = 1536, TABLES_WARPS = 8, TABLES_ROWS = 16 };
+struct tables_call {
+    struct keys_call keys;
+    void *sums; /* NULL: the only block adds to the places itself */
+    int64_t piece;
+    int32_t places, bits; /* of the number of a place */
+};
+struct tables_add_call {
+    void *far;
+    const void *sums;
+    int32_t blocks, places, shift;
+};
+
 #endif

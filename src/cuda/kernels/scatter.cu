@@ -274,4 +274,6 @@ KERNEL(PASTE(cu_scatter_sums, SUFFIX), struct sums_call)
         *y = PASTE(SUFFIX, from_f32)(T(f32_from)(*y) + a.sums[i]);
 }
 #endif
+
+#include "cuda/kernels/scatter_tables.inc"
 #endif
