@@ -65,8 +65,8 @@ struct pack_args {
     int32_t group, bits, format;
 };
 
-/* What a thread of dequantize makes: pieces of so many numbers of so many bits, by the bytes of a result; a piece is one
- * scale's. */
+/* What a thread of dequantize makes: pieces of so many numbers of so many bits, by the bytes of a result; a piece has
+ * one scale. */
 #define QUANT_PIECE(bits, size) \
     ((bits) == 1 || (bits) == 3 || (bits) == 5 ? 32 : (bits) == 6 ? 16 : (bits) == 8 && (size) == 2 ? 8 : 32 / (bits))
 #define QUANT_PIECES(bits) ((bits) == 8 ? 2 : 1)
