@@ -205,8 +205,8 @@ FN void prod_put(const struct reduce_call *c, int64_t i, const prod_acc *a)
     put_wide(c->y, i, all, c->out);
 }
 
-/* What is told of elements one after the other, by number, may take less to find out than what comes in any order:
- * `first` is told the number of the first of them, or nothing where there is none, and `next` an element. */
+/* Elements that a thread meets by rising number may take less work than those in any order: `first` is told the number
+ * of the first of them, and nothing where there is none, `next` an element. */
 #define IN_ANY_ORDER(fold)                                               \
     FN void fold##_first(fold##_acc *a, int64_t i) { (void)a, (void)i; } \
     FN void fold##_next(fold##_acc *a, W v, int64_t i) { fold##_take(a, v, i); }
