@@ -174,7 +174,8 @@ def streams(images):
         size = room(path)
         (before, same_file, _, same_target), _ = runs[-1][-1] if runs else ((None,) * 4, None)
         halves = before and name == before.removesuffix("f16") + "bf16"
-        if (file, target) == (same_file, same_target) and (halves or together + size <= MOST_TOGETHER):
+        short = together + size <= MOST_TOGETHER[target.startswith("ptx")]
+        if (file, target) == (same_file, same_target) and (halves or short):
             runs[-1].append(image)
             together += size
         else:
