@@ -56,6 +56,7 @@ def test_shapes_that_grow():
 def test_nothing():
     assert [f(-1).shape for f in (mx.hanning, mx.hamming, mx.blackman, mx.bartlett)] == [(0,)] * 4
     assert mx.tri(-1).shape == (0, 0) and mx.tri(3, -2).shape == (3, 0)
+    assert mx.tri(0, 2**31 - 1).shape == (0, 2**31 - 1)  # whose columns have no memory
     assert mx.atleast_1d() == mx.atleast_2d() == mx.atleast_3d() == []
     assert nn.MaxPool1d(7)(mx.zeros((1, 4, 1))).shape == nn.AvgPool1d(7)(mx.zeros((1, 4, 1))).shape == (1, 0, 1)
     assert np.from_dlpack(mx.zeros((2, 0))).shape == (2, 0)
