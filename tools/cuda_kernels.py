@@ -21,7 +21,8 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 EMULATED = "ptx0"  # as a target: nothing is compiled, tests/emulated/cuda.c has the kernels
 SPECIALIZED = "cuda/kernels/specialized.h"  # what programs that are compiled at run time include (src/cuda/nvrtc.c)
-MOST_TOGETHER = 2 << 20  # bytes of images that are unpacked for one of them
+# Bytes of images that are unpacked for one of them, of texts or not: drivers take longer to compile those.
+MOST_TOGETHER = {True: 4 << 20, False: 2 << 20}
 # What src/cuda/unpack.c takes: of texts, and of machine code, whose instructions have 16 bytes.
 PACKED = {
     ptx: [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24, **form}]

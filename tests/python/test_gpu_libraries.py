@@ -81,7 +81,7 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
         "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
         "cudnn": "convolutions",
         "cufft": "Fourier transforms of rows and of two axes",
-        "cusolver": "singular values and eigenvalues of large matrices",
+        "cusolver": "factors, singular values and eigenvalues of large matrices",
         "nvrtc": "kernels given as text, and of element-wise programs that run often",
     }
     assert not said
