@@ -1,9 +1,9 @@
 /* solver_factors.c: Cholesky, LU and QR factors of large matrices, systems and inverses by cuSOLVER.
  *
  * What it sees of rows is a transposed matrix.  Of a Hermitian one that is the conjugate, whose lower factor is the
- * transpose of the upper one, and lies as that does.  The inverse of the transpose is that of the inverse.  Lower
- * factors (it takes twice as long for upper ones), LU and QR factors, and systems, are of copies that are turned, one
- * pass through memory on each way: exchanges of rows are the CPU's then.
+ * transpose of the upper one, and lies as that does.  Lower factors (it takes twice as long for upper ones), LU and QR
+ * factors, and systems, which an inverse is as well, are of copies that are turned, one pass through memory on each
+ * way: exchanges of rows are the CPU's then, and what is small is A times the inverse less 1, not the inverse times A.
  *
  * Its pivots are undefined where something is not finite, and our panels know what to do there: a batch in which there
  * is such a matrix is theirs. */
@@ -85,7 +85,7 @@ int solver_solve(const struct run *r, const mx x[2])
     struct room room = { 0 };
     const char *asker = factor_asker(r->node);
     int n = dim(x[0], -1), k = dim(r->y[0], -1), *flags = NULL;
-    bool turned = x[1] && k > 1, odd = false;
+    bool turned = !x[1] || k > 1, odd = false;
     int64_t each = (int64_t)n * n, right = (int64_t)n * k;
     int failed = work_begin(&w, r, x[0], true);
     struct problem p = { .kind = SOLVER_LU, .m = n, .n = n, .k = k, .lda = n, .ldu = n };
@@ -100,7 +100,7 @@ int solver_solve(const struct run *r, const mx x[2])
     struct part_call in = { .y = p.a, .x = gpu_pointer(r, x[0]), .odd = w.odd, .rows = n, .columns = n };
     in.y_row = in.x_row = n;
     in.y_matrix = in.x_matrix = each;
-    in.turned = x[1] ? PART_TRANSPOSED : PART_AS_IT_IS;
+    in.turned = PART_TRANSPOSED;
     /* the right side, along columns; one column is as a row */
     struct part_call beside = { .y = p.u, .x = x[1] ? gpu_pointer(r, x[1]) : NULL, .rows = k, .columns = n };
     beside.y_row = n;

@@ -494,6 +494,20 @@ def test_which_factors_cusolver_makes(solver):
         assert (kind, shape, after[at] - before[at] - first) == (kind, shape, n)
 
 
+HARD = """
+q, p = (np.linalg.qr(np.random.default_rng(k).standard_normal((145, 145)))[0] for k in (1, 2))
+a = (q * np.logspace(0, -5, 145) @ p).astype(np.float32)
+y = wide(linalg.inv(mx.array(a)))
+print(json.dumps(np.linalg.norm(wide(a) @ y - np.eye(145)) / np.linalg.norm(a) / np.linalg.norm(y)))
+"""
+
+
+def test_an_inverse_of_a_hard_matrix(solver):
+    """What has to be small is the matrix times its inverse, less 1, and not the other way around."""
+    far, _ = run(f"{SOLVED}\n{HARD}", **{"MLX_CUDA_LIBRARIES": str(solver)} if EMULATED else {})
+    assert far < 2**-24
+
+
 @pretended
 @pytest.mark.parametrize("how", ["no_handle", "fails"])
 def test_factors_that_cusolver_cannot_do(solver, how):

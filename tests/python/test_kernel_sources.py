@@ -55,7 +55,7 @@ def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
     assert all(d.startswith("ATOMIC_ADD(uint32_t *p, uint32_t v)") for d in adds)
     assert found == {
         "note.h": [found["note.h"][0]],
-        "order.cu": ["ATOMIC_MAX(&a.last[at.far >> a.shift], (uint32_t)n + 1)"],
+        "order.cu": ["ATOMIC_MAX(&a.last[at.far >> a.shift], (uint32_t)n + 1)", "ATOMIC_MAX(&last[place], at + 1)"],
         "scatter.cu": ["ATOMIC_SUM(&a.sums[at.far >> a.shift], T(f32_from)(u))"],
     }
     assert texts["scatter.cu"].count("SUM(") == 2  # and SUM of the module, in the same kernel

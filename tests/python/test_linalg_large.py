@@ -202,6 +202,8 @@ def test_pivots_are_the_first_of_the_largest(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
 def test_batches(dtype):
+    # One matrix may be cuSOLVER's, and many our kernels'.
+    library = mx.default_device() == mx.gpu and mx.cuda.libraries()["cusolver"]
     a, b = random((2, 3, 150, 150), dtype), random((2, 3, 150, 40), dtype)
     x = array(a)
     for f in (
@@ -215,7 +217,9 @@ def test_batches(dtype):
     ):
         all_of_them, one = f(x), f(x[1, 2])
         for y, z in zip(all_of_them, one) if isinstance(one, (tuple, list)) else [(all_of_them, one)]:
-            np.testing.assert_array_equal(np.array(y)[1, 2], np.array(z))
+            y, z = np.array(y)[1, 2], np.array(z)
+            near = 1e4 * np.finfo(dtype).eps * np.abs(z).max() if library else 0
+            np.testing.assert_allclose(y, z, rtol=0, atol=near)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
