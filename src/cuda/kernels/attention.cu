@@ -10,8 +10,7 @@
 #include "cuda/kernels/attention_results.h"
 #include "cuda/kernels/warp.h"
 
-/* The pieces as one. */
-/* A team of threads has an element of the result, and each of them every team'th piece. */
+/* The pieces as one: a team of threads has an element of the result, and each of them every merge_team-th piece. */
 KERNEL(K(cu_attention_merge), struct attention_call)
 {
     SHARED T tops_of[ATTENTION_MERGE_THREADS], sums_of[ATTENTION_MERGE_THREADS], ys_of[ATTENTION_MERGE_THREADS];

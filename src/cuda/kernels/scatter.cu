@@ -1,6 +1,7 @@
 /* scatter.cu: updates of one type folded into where they go: cu_scatter_f32.  The build compiles it as it does
  * rows.cu.  Each place gets its updates one after the other in their order, as on the CPU: half types are
- * rounded after each.  Elements of 4 bytes at most, IN_WORD, may come as words. */
+ * rounded after each.  Elements of 4 bytes at most, IN_WORD, may come as words.  Kernels for many that are added take
+ * them in another order, and round half types once: cu_scatter_sum_f32, cu_scatter_tables_f32. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
