@@ -33,8 +33,8 @@ static void lay_out(struct linalg_call *c, int64_t size)
     c->beside = gpu_power_of_two(greatest(1, columns - c->n), c->team);
 }
 
-/* Matrices of which a warp's lanes have a row each: a launch, or -1 where they are too large, too many, not real, or
- * the device has no such kernels. */
+/* Matrices of which a warp's lanes, or those of two warps for larger Cholesky factors, have a row each: a launch, or -1
+ * where they are too large, too many, not real, or the device has no such kernels. */
 static int launch_lanes(const struct run *r, enum linalg_kernel k, enum dtype t, struct linalg_call *c)
 {
     enum { SIZES = 5, LEAST = 4, MOST = 32 };
@@ -119,8 +119,10 @@ static int run_large(const struct run *r, const mx x[2], enum linalg_kernel k, e
     if (k == LINALG_CHOLESKY)
         return solver_takes(SOLVER_CHOLESKY, r, count, n, n) ? solver_cholesky(r, x[0], (unsigned)part)
                                                              : panels_cholesky(r, x[0], part);
-    return part == LINALG_ALL && solver_takes(SOLVER_LU, r, count, n, n) ? solver_solve(r, x)
-                                                                         : panels_solve(r, x, part);
+    int columns = dim(r->y[0], -1);
+    return part == LINALG_ALL && solver_takes(SOLVER_LU, r, count, n, (int)greatest(n, columns))
+               ? solver_solve(r, x)
+               : panels_solve(r, x, part);
 }
 
 int linalg_lu(const struct run *r, const struct lu_call *l)

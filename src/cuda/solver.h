@@ -25,7 +25,8 @@ bool solver_works(enum solver_kind kind, int gpu);
 int solver_eigh(const struct run *r, mx x, void *const y[3]);
 int solver_svd(const struct run *r, mx x, enum svd_mode mode, void *const y[3], const char *asker);
 
-/* Is cuSOLVER the faster one for so many matrices of these sizes, of more than LINALG_SIZE rows or columns? */
+/* Is cuSOLVER the faster one for so many matrices of these sizes, of more than LINALG_SIZE rows or columns?  It counts
+ * elements in an int: of a system whose right side is wider than its matrix, n is that one's. */
 bool solver_takes(enum solver_kind kind, const struct run *r, int64_t count, int m, int n);
 /* The same as panels_ have it (linalg.h), which they go to where something is not finite. */
 struct lu_call;
