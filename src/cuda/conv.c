@@ -410,13 +410,13 @@ static int64_t line_of_cells(int64_t wide, int64_t window)
 /* Tiles as large as threads and shared memory are, of rows of one size as far as may be. */
 static bool cut_cells(struct conv_cells *c, const struct largest *l, int64_t fours)
 {
-    enum { MOST = CONV_CELL_THREADS, FEW_ROWS = 8, LEAST_THREADS = 64 };
+    enum { MOST_THREADS = CONV_CELL_THREADS, FEW_ROWS = 8, LEAST_THREADS = 64 };
     int64_t threads = ceil_div(c->cells, CONV_CELLS), rows = l->out[1];
-    int64_t across = ceil_div(threads, MOST / least(rows, FEW_ROWS)), wide = ceil_div(threads, across),
+    int64_t across = ceil_div(threads, MOST_THREADS / least(rows, FEW_ROWS)), wide = ceil_div(threads, across),
             line = line_of_cells(wide, c->window);
     int64_t weights = fours * c->taps[1] * (c->window / CONV_CELL_TAPS) * CONV_CELL_WEIGHTS * (int64_t)sizeof(float);
     int64_t room = (CONV_CELL_BYTES - weights) / (fours * line * 16) - (c->taps[1] - 1);
-    int64_t most = least(least(MOST / wide, room), rows), down = most > 0 ? ceil_div(rows, most) : 0;
+    int64_t most = least(least(MOST_THREADS / wide, room), rows), down = most > 0 ? ceil_div(rows, most) : 0;
     if (!down)
         return false;
     c->tall = (int32_t)ceil_div(rows, down);

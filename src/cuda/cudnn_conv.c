@@ -3,7 +3,7 @@
  * One whose input is dilated is the derivative by the input of another, which is ours turned round: our result is its
  * input, our input its result, and of its weights the channels are exchanged and the taps count from the other end.
  * Our own derivatives by the input are made of weights that lie so: they are read where they are, but those of float32
- * and two axes without strides are done as they are, for which there are faster engines.
+ * with all its bits and of two axes without strides are convolutions there too, for which there are faster engines.
  *
  * cuDNN takes long to open and to ask, and small convolutions gain nothing: they stay with our kernels, and so does
  * what it does not do, or fails at. */

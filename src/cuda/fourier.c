@@ -495,7 +495,7 @@ static bool is_fft(const struct node *n) { return n->op->id == OP_fft && n->nin 
  * whether cuFFT is there, which is found out in the meantime: the same transform is the same bits each time. */
 bool gpu_begins_fft2(const struct node *first)
 {
-    if (first->op->id != OP_fft || first->in[0]->ndim < 2 || !is_fft(first))
+    if (!is_fft(first) || first->in[0]->ndim < 2)
         return false;
     const struct fft_args *a = first->args;
     mx x = first->in[0];
@@ -507,7 +507,7 @@ bool gpu_begins_fft2(const struct node *first)
 
 bool gpu_ends_fft2(const struct node *n, const struct node *first)
 {
-    if (n->op->id != OP_fft || !gpu_begins_fft2(first) || !is_fft(n))
+    if (!is_fft(n) || !gpu_begins_fft2(first))
         return false;
     const struct fft_args *a = n->args, *f = first->args;
     return a->kind == FFT_COMPLEX && a->inverse == f->inverse && a->axis == 2 * n->in[0]->ndim - 3 - f->axis;

@@ -33,7 +33,7 @@ struct work {
     int nheld;
 };
 int work_begin(struct work *w, const struct run *r, mx x, bool flags);
-int work_flags(struct work *w); /* they alone, where the rest is said */
+int work_flags(struct work *w); /* the flags alone, of one whose other members are set */
 /* Lets go of what it held; returns `failed`. */
 int work_end(struct work *w, int failed);
 /* Memory until then; NULL after mx_fail. */

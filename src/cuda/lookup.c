@@ -553,9 +553,7 @@ static int add_in_tables(const struct scatter *s, struct keys_call *keys, mx y, 
     const struct run *r = s->r;
     const char *op = r->node->op->name;
     enum dtype t = y->dtype == DT_int32 ? DT_uint32 : (enum dtype)y->dtype;
-    int64_t blocks = keys->n <= TABLES_ALONE ? 1 : ceil_div(keys->n, TABLES_FEW);
-    if (blocks > TABLES_BLOCKS)
-        blocks = TABLES_BLOCKS;
+    int64_t blocks = keys->n <= TABLES_ALONE ? 1 : least(ceil_div(keys->n, TABLES_FEW), TABLES_BLOCKS);
     struct tables_call c = { .places = (int32_t)places,
                              .bits = __builtin_ctz((unsigned)gpu_power_of_two(places, 1 << 30)),
                              .piece = 32 * ceil_div(ceil_div(keys->n, 32), blocks * TABLES_WARPS) };

@@ -155,7 +155,7 @@ int solver_lu(const struct run *r, const struct lu_call *l)
     if (!failed && !(odd = any(flags, w.count)))
         failed = solver_enter(&w, &p, &room, asker) || solver_queue(&w, p, &by, NULL, &room, asker) ||
                  (l->makes == LINALG_FACTORS && work_copy(&w, out)) || work_pivots(&w, c);
-    solver_leave(&room); /* which is only the device's */
+    solver_leave(&room); /* on the host LU has none, which what is queued could still use */
     free(flags);
     failed = work_end(&w, failed);
     return odd ? panels_lu(r, l) : failed;
