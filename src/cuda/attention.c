@@ -65,11 +65,12 @@ static bool describe_attention(const struct run *r, const struct attention_plan 
 
 /* ---- what blocks do */
 
+/* A kernel for heads of up to `width` elements, in tiles of so many rows; its blocks. */
 struct cut {
     const char *module, *name;
-    struct gpu_found *found;
-    int threads;
+    int width, rows, threads;
     size_t bytes;
+    struct gpu_found *found;
 };
 
 /* Rows of K and V are read by teams; pieces are so many that all of the device has some. */
@@ -85,7 +86,7 @@ static struct cut cut_few(struct attention_call *c, enum dtype t)
     c->tiles = c->chunks = 1;
     c->piece = ceil_div(ceil_div(c->keys * c->units, BLOCKS), 32) * 32;
     c->piece = least(greatest(c->piece, LEAST_PIECE), ATTENTION_PIECE);
-    return (struct cut){ "attention", names[k], &found[k][t], ATTENTION_FEW_THREADS, 0 };
+    return (struct cut){ "attention", names[k], .threads = ATTENTION_FEW_THREADS, .found = &found[k][t] };
 }
 
 /* The same on the units that multiply matrices, of heads of up to 128 elements.  Pieces fill the device once, twice or
@@ -107,97 +108,90 @@ static struct cut cut_split(const struct gpu *g, struct attention_call *c, enum 
         }
     }
     c->tiles = c->chunks = 1;
-    return (struct cut){ "attention", large ? "attention_split_128" : "attention_split_64", &found[large][t],
-                         ATTENTION_WARP_THREADS, ATTENTION_SPLIT_BYTES(large ? 128 : 64) };
+    return (struct cut){ "attention", large ? "attention_split_128" : "attention_split_64",
+                         .threads = ATTENTION_WARP_THREADS, .bytes = ATTENTION_SPLIT_BYTES(large ? 128 : 64),
+                         .found = &found[large][t] };
 }
 
-/* Tiles of so many rows and columns; keys in pieces where tiles are few. */
-static void cut_tiles(struct attention_call *c, int rows, int64_t columns)
+/* Its tiles; keys in pieces where tiles are few. */
+static struct cut cut_tiles(struct attention_call *c, struct cut cut, struct gpu_found *found)
 {
     enum { BLOCKS = 256, LEAST_PIECE = 256 };
-    c->tiles = ceil_div(c->rows, rows);
-    c->chunks = greatest(ceil_div(c->e, columns), 1);
+    c->tiles = ceil_div(c->rows, cut.rows);
+    c->chunks = greatest(ceil_div(c->e, cut.width), 1);
     int64_t blocks = c->units * c->tiles * c->chunks, pieces = blocks < BLOCKS ? ceil_div(BLOCKS, blocks) : 1;
     pieces = least(pieces, greatest(c->keys / LEAST_PIECE, 1));
     c->piece = ceil_div(ceil_div(c->keys, pieces), ATTENTION_KEYS) * ATTENTION_KEYS;
+    cut.found = found;
+    return cut;
 }
 
 static struct cut cut_numbers(struct attention_call *c, enum dtype t)
 {
     static struct gpu_found found[2][DT_COUNT];
-    bool large = t != DT_float64 && c->e > 64;
-    cut_tiles(c, t == DT_float64 ? 32 : 64, large ? 128 : 64);
-    const char *name = large ? "attention_tile_128" : "attention_tile_64";
-    return (struct cut){ "attention", name, &found[large][t], ATTENTION_THREADS, 0 };
+    bool wide = t == DT_float64, large = !wide && c->e > 64;
+    struct cut cut = { "attention", "attention_tile_64", 64, wide ? 32 : 64, ATTENTION_THREADS, 0, NULL };
+    if (large) {
+        cut.name = "attention_tile_128";
+        cut.width = 128;
+    }
+    return cut_tiles(c, cut, &found[large][t]);
 }
 
-/* Of the smallest of those kernels that hold a head; no name: none does. */
-static struct cut cut_warps(struct attention_call *c, enum dtype t)
+/* The first of those kernels, from the smallest on, that holds a head; n: none does. */
+static int smallest_cut(const struct attention_call *c, int n, const struct cut *kernels)
 {
-#define X(width, tall, keys) { "attention_warps_" #width, width, tall, ATTENTION_WARPS_BYTES(width, tall, keys) },
-    static const struct {
-        const char *name;
-        int width, tall;
-        size_t bytes;
-    } kernels[] = { ATTENTION_WARPS(X) };
+    int k = 0;
+    while (k < n && greatest(c->d, c->e) > kernels[k].width) k++;
+    return k;
+}
+
+/* Of half types, by warps, or on devices that have them by groups of warps; no name: none holds a head. */
+static struct cut cut_halves(struct attention_call *c, enum dtype t, bool groups)
+{
+#define X(width, tall, keys)                                                            \
+    { "attention", "attention_warps_" #width, width,                                    \
+      64 * (tall), ATTENTION_WARP_THREADS,    ATTENTION_WARPS_BYTES(width, tall, keys), \
+      NULL },
+    static const struct cut of_warps[] = { ATTENTION_WARPS(X) };
 #undef X
-    static struct gpu_found found[sizeof kernels / sizeof *kernels][DT_COUNT];
-    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
-        if (greatest(c->d, c->e) <= kernels[k].width) {
-            cut_tiles(c, 64 * kernels[k].tall, kernels[k].width);
-            return (struct cut){ "attention", kernels[k].name, &found[k][t], ATTENTION_WARP_THREADS, kernels[k].bytes };
-        }
-    return (struct cut){ NULL };
+#define X(width, keys)                                                                           \
+    { "attention_groups",      "attention_groups_" #width,          width, ATTENTION_GROUP_ROWS, \
+      ATTENTION_GROUP_THREADS, ATTENTION_GROUPS_BYTES(width, keys), NULL },
+    static const struct cut of_groups[] = { ATTENTION_GROUPS(X) };
+#undef X
+    enum { WARPS = sizeof of_warps / sizeof *of_warps, GROUPS = sizeof of_groups / sizeof *of_groups };
+    static struct gpu_found found_warps[WARPS][DT_COUNT], found_groups[GROUPS][DT_COUNT];
+    int n = groups ? GROUPS : WARPS, k = smallest_cut(c, n, groups ? of_groups : of_warps);
+    if (k == n)
+        return (struct cut){ NULL };
+    return groups ? cut_tiles(c, of_groups[k], &found_groups[k][t]) : cut_tiles(c, of_warps[k], &found_warps[k][t]);
 }
 
 /* Of float32: the smallest of those kernels that holds a head, or for larger ones that of 128; that of 256, whose
  * tiles are taller, where there are as many queries. */
 static struct cut cut_parts(struct gpu *g, struct attention_call *c)
 {
-#define X(width, warps, tall, keys)                                          \
-    { "attention_parts_" #width, width, 16 * (warps) * (tall), 32 * (warps), \
-      ATTENTION_PARTS_BYTES(width, warps, tall, keys) },
-    static const struct {
-        const char *name;
-        int width, rows, threads;
-        size_t bytes;
-    } kernels[] = { ATTENTION_PARTS(X) };
+#define X(width, warps, tall, keys)                                  \
+    { "attention",  "attention_parts_" #width,                       \
+      width,        16 * (warps) * (tall),                           \
+      32 * (warps), ATTENTION_PARTS_BYTES(width, warps, tall, keys), \
+      NULL },
+    static const struct cut kernels[] = { ATTENTION_PARTS(X) };
 #undef X
-    enum { SMALL, USUAL, LARGE, SIZES = sizeof kernels / sizeof *kernels };
+    enum { USUAL = 1, LARGE, SIZES = sizeof kernels / sizeof *kernels };
     static struct gpu_found found[SIZES];
     static struct gpu_known known;
-    int64_t widest = greatest(c->d, c->e);
-    int k = widest > kernels[SMALL].width ? USUAL : SMALL;
-    if (widest > kernels[USUAL].width && c->d <= kernels[LARGE].width && c->rows > kernels[USUAL].rows &&
+    int k = (int)least(smallest_cut(c, SIZES, kernels), USUAL);
+    if (greatest(c->d, c->e) > kernels[USUAL].width && c->d <= kernels[LARGE].width && c->rows > kernels[USUAL].rows &&
         gpu_has(g, &known, "attention", kernels[LARGE].name, DT_float32))
         k = LARGE;
-    cut_tiles(c, kernels[k].rows, kernels[k].width);
-    return (struct cut){ "attention", kernels[k].name, &found[k], kernels[k].threads, kernels[k].bytes };
-}
-
-static struct cut cut_groups(struct attention_call *c, enum dtype t)
-{
-#define X(width, keys) { "attention_groups_" #width, width, ATTENTION_GROUPS_BYTES(width, keys) },
-    static const struct {
-        const char *name;
-        int width;
-        size_t bytes;
-    } kernels[] = { ATTENTION_GROUPS(X) };
-#undef X
-    static struct gpu_found found[sizeof kernels / sizeof *kernels][DT_COUNT];
-    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
-        if (greatest(c->d, c->e) <= kernels[k].width) {
-            cut_tiles(c, ATTENTION_GROUP_ROWS, kernels[k].width);
-            return (struct cut){ "attention_groups", kernels[k].name, &found[k][t], ATTENTION_GROUP_THREADS,
-                                 kernels[k].bytes };
-        }
-    return (struct cut){ NULL };
+    return cut_tiles(c, kernels[k], &found[k]);
 }
 
 static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
 {
     static struct gpu_known warps[DT_COUNT], groups[DT_COUNT], parts;
-    struct cut cut = { NULL };
     bool units = dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t);
     bool small = greatest(c->d, c->e) <= 128;
     if (units && small && c->rows <= ATTENTION_SPLIT && c->keys)
@@ -206,11 +200,9 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
         return cut_few(c, t);
     if (t == DT_float32 && gpu_has(g, &parts, "attention", "attention_parts_64", t))
         return cut_parts(g, c);
-    if (units && c->rows > ATTENTION_GROUP_ROWS / 2 &&
-        gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t))
-        cut = cut_groups(c, t);
-    else if (units)
-        cut = cut_warps(c, t);
+    bool many = units && c->rows > ATTENTION_GROUP_ROWS / 2 &&
+                gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t);
+    struct cut cut = units ? cut_halves(c, t, many) : (struct cut){ NULL };
     return cut.name ? cut : cut_numbers(c, t);
 }
 
