@@ -3,7 +3,8 @@
 #   make setup      install what is missing (Debian packages, .venv)
 #   make build      the library, and `mlx` importable from .venv/bin/python
 #   make test       everything a change must pass; DEVICE=loopback: the Python tests on devices made of threads
-#   make test-full  the slow rest: C and hostile Python tests under the sanitizers, long tests, others' programs
+#   make test-full  the slow rest: C and hostile Python tests under the sanitizers, long tests, others' programs,
+#                   kernels for GPUs compiled for every target
 #   make sanitize   all Python tests on a module under the address and undefined-behaviour sanitizers
 #   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
 #   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the Python tests on the GPU

