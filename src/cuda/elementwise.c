@@ -2,14 +2,7 @@
 #include "cuda/gpu.h"
 #include "plan/layout.h"
 
-enum { THREADS = 256, ROUNDS = 4, BLOCKS = 16 };
-
-/* How often a block goes on to its next elements: while there remain BLOCKS a multiprocessor. */
-static int32_t rounds_of(const struct gpu *g, int64_t pieces)
-{
-    int64_t rounds = pieces / (g->multiprocessors * BLOCKS);
-    return (int32_t)(rounds < 1 ? 1 : rounds < ROUNDS ? rounds : ROUNDS);
-}
+enum { THREADS = 256 };
 
 int gpu_run_elementwise(const struct run *r)
 {
@@ -34,7 +27,7 @@ int gpu_run_elementwise(const struct run *r)
         }
         w.aligned = low % 16 == 0;
         int64_t pieces = ceil_div(w.n, (int64_t)THREADS * gpu_lanes(t));
-        int32_t rounds = rounds_of(g, pieces);
+        int32_t rounds = gpu_rounds(g, pieces);
         void *unary[] = { &to, &at[0], &w, &rounds }, *binary[] = { &to, &at[0], &at[1], &w, &rounds };
         failed = gpu_launch(r->stream, op->name, f, ceil_div(pieces, rounds), THREADS, r->nin == 1 ? unary : binary);
     }

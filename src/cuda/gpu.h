@@ -129,6 +129,13 @@ void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *modul
 static inline int gpu_lanes(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
 /* What a partial sum of products takes, by the type of the numbers. */
 static inline size_t gpu_sum_size(enum dtype t) { return dtype_size(t) <= 4 ? 4 : 8; }
+/* How often a block goes on to its next piece of so many: while there remain some blocks a multiprocessor. */
+static inline int32_t gpu_rounds(const struct gpu *g, int64_t pieces)
+{
+    enum { ROUNDS = 4, BLOCKS = 16 };
+    int64_t rounds = pieces / (g->multiprocessors * BLOCKS);
+    return (int32_t)(rounds < 1 ? 1 : rounds < ROUNDS ? rounds : ROUNDS);
+}
 /* The least power of two that is not below n, `most`, itself one, at most. */
 static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
 {

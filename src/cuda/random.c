@@ -15,15 +15,11 @@ static struct bits_args bits_args_of(const struct run *r, mx key, mx y, int64_t 
     return a;
 }
 
-/* A thread goes on to other numbers while there remain BLOCKS a multiprocessor. */
 static int launch_draws(const struct run *r, void *kernel, const struct bits_args *b, void *args)
 {
-    enum { ROUNDS = 4, BLOCKS = 16 };
     int64_t pieces = ceil_div(b->n_keys * b->quads, RANDOM_THREADS);
-    int64_t rounds = pieces / (gpu_of(r)->multiprocessors * BLOCKS);
-    rounds = rounds < 1 ? 1 : rounds < ROUNDS ? rounds : ROUNDS;
-    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(pieces, rounds), RANDOM_THREADS,
-                      (void *[]){ args });
+    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(pieces, gpu_rounds(gpu_of(r), pieces)),
+                      RANDOM_THREADS, (void *[]){ args });
 }
 
 int gpu_run_random_bits(const struct run *r)
