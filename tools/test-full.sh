@@ -41,9 +41,11 @@ programs() {
 gpu_kernels() {
     local nvrtc=build/nvrtc needed
     needed=$(sed -n 's/^ *"\(nvidia-cuda-nvrtc-cu12==[0-9.]*\)".*/\1/p' pyproject.toml)
-    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $nvrtc "$needed" &&
-        .venv/bin/python tools/cuda_kernels.py --out build/gpu-kernels --targets 80,90,100,120,ptx75,ptx80 \
-            --nvrtc $nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.12 --jobs "$jobs"
+    [ "$(cat $nvrtc/installed 2>/dev/null)" = "$needed" ] ||
+        { .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $nvrtc "$needed" &&
+            echo "$needed" >$nvrtc/installed; } || return 1
+    .venv/bin/python tools/cuda_kernels.py --out build/gpu-kernels --targets 80,90,100,120,ptx75,ptx80 \
+        --nvrtc $nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.12 --jobs "$jobs"
 }
 
 # With real models, in a folder of their own: what examples/python/{chat,search} say.

@@ -464,6 +464,11 @@ FACTORS = {
 }
 
 
+def around_with(solver):
+    """The environment in which cuSOLVER is found: the pretended one, or where the GPU is that of the machine."""
+    return {"MLX_CUDA_LIBRARIES": str(solver)} if EMULATED else {}
+
+
 def factored(calls, **around):
     code = f"{SOLVED}\n{FACTORED}\nprint(json.dumps([{', '.join(calls)}]))"
     return run(code, MLX_FALLBACK="error", **around)
@@ -474,8 +479,7 @@ def test_large_factors(solver, dtype):
     """By cuSOLVER, where it is found, and by our kernels."""
     calls = [f"made({kind}, '{dtype}', {shape})" for kind, shape in FACTORS]
     calls += [f"made({kind}, '{dtype}', (600, 600))" for kind in ("by_lu", "by_solve", "by_qr") if not EMULATED]
-    around = {"MLX_CUDA_LIBRARIES": str(solver)} if EMULATED else {}
-    for env in (around, {"MLX_CUDA_LIBRARIES": "0"}):
+    for env in (around_with(solver), {"MLX_CUDA_LIBRARIES": "0"}):
         results, _ = factored(calls, **env)
         assert max(results) < 100, dict(zip(calls, results))
 
@@ -505,7 +509,7 @@ print(json.dumps(np.linalg.norm(wide(a) @ y - np.eye(145)) / np.linalg.norm(a) /
 
 def test_an_inverse_of_a_hard_matrix(solver):
     """What has to be small is the matrix times its inverse, less 1, and not the other way around."""
-    far, _ = run(f"{SOLVED}\n{HARD}", **{"MLX_CUDA_LIBRARIES": str(solver)} if EMULATED else {})
+    far, _ = run(f"{SOLVED}\n{HARD}", **around_with(solver))
     assert far < 2**-24
 
 
@@ -549,8 +553,7 @@ print(json.dumps(results))
 
 def test_large_matrices_without_factors(solver):
     """Errors, and what becomes of numbers that are not finite, are the same by cuSOLVER and by our kernels."""
-    around = {"MLX_CUDA_LIBRARIES": str(solver)} if EMULATED else {}
-    by_library, by_us = [run(SOLVED + WRONG, **env)[0] for env in (around, {"MLX_CUDA_LIBRARIES": "0"})]
+    by_library, by_us = [run(SOLVED + WRONG, **env)[0] for env in (around_with(solver), {"MLX_CUDA_LIBRARIES": "0"})]
     assert by_library == by_us
     wrong, odd = by_us
     assert wrong[0].endswith("matrix 1 of the batch is not positive definite")
