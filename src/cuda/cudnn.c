@@ -50,7 +50,7 @@ static int convolve_ones(const struct cudnn_on *s, int gpu, void *stream, uint64
                                        { 0 },
                                        16 };
     dnn_set_steps(&c);
-    struct dnn_plan *p = dnn_plan_of(&c, s->handle);
+    struct dnn_plan *p = dnn_plan_of(&dnn_convs, &c, s->handle);
     int64_t bytes = 0;
     if (!p || !dnn_does(p, &bytes) || (bytes && cu.memory_alloc(&workspace, (size_t)bytes)) ||
         cu.copy_to_device(memory, ones, sizeof ones, stream)) {
@@ -59,7 +59,7 @@ static int convolve_ones(const struct cudnn_on *s, int gpu, void *stream, uint64
         return DNN_UNUSED;
     }
     void *const parts[PARTS] = { [X] = at, [W] = at + ALL, [Y] = at + ALL + WEIGHTS };
-    int e = dnn_queue(p, s->handle, stream, parts, (void *)workspace);
+    int e = dnn_queue(p, s->handle, stream, PARTS, dnn_conv_ids, parts, (void *)workspace);
     if (!e && cu.copy_to_host(result, memory + sizeof ones, ALL * sizeof *result, stream))
         e = DNN_UNUSED;
     if (cu.stream_wait(stream) && !e)
@@ -128,3 +128,18 @@ void *cudnn_take(int gpu)
 }
 
 void cudnn_give(void) { lock_give(&using); }
+
+int cudnn_type_of(enum dtype t)
+{
+    switch (t) {
+    case DT_float32: return CUDNN_FLOAT;
+    case DT_float16: return CUDNN_HALF;
+    case DT_bfloat16: return CUDNN_BFLOAT16;
+    default: return -1;
+    }
+}
+
+const char *cudnn_type_name(int type)
+{
+    return type == CUDNN_HALF ? "float16" : type == CUDNN_BFLOAT16 ? "bfloat16" : "float32";
+}

@@ -6,11 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/dtype.h"
+
 /* Is it used on a GPU?  It is tried when that is first asked. */
 bool cudnn_works(int gpu);
 /* Its handle for a GPU, where it works; plans and handles are this thread's alone until it gives them back. */
 void *cudnn_take(int gpu);
 void cudnn_give(void);
+/* A type in its numbers, -1: none that is left to it.  Of float64 version 9.19 gave other numbers where the padding
+ * before and behind an axis differ. */
+int cudnn_type_of(enum dtype t);
+const char *cudnn_type_name(int type);
 
 extern struct cudnn {
 #define DNN(returned, name, symbol, args) returned(*name) args;
@@ -21,7 +27,9 @@ extern struct cudnn {
 enum {
     CUDNN_FLOAT = 0, /* types of elements */
     CUDNN_HALF = 2,
+    CUDNN_INT32 = 4,
     CUDNN_BFLOAT16 = 9,
+    CUDNN_BOOLEAN = 11,
     CUDNN_CROSS_CORRELATION = 1,
     CUDNN_HEURISTIC_FALLBACK = 2,
     CUDNN_HEURISTIC_A = 3,
@@ -35,21 +43,41 @@ enum {
     CUDNN_NOTES = 32, /* more than there are */
 };
 
+/* What is done with elements, and how several become one. */
+enum {
+    CUDNN_ADD = 0,
+    CUDNN_MULTIPLY = 1,
+    CUDNN_DIVIDE = 6,
+    CUDNN_SUBTRACT = 9,
+    CUDNN_EXP = 13,
+    CUDNN_LOG = 15,
+    CUDNN_IDENTITY = 21,
+    CUDNN_NOT_BELOW = 303,
+    CUDNN_PLACE = 501, /* along an axis */
+    CUDNN_SELECT = 601,
+    CUDNN_SUM = 0,
+    CUDNN_LARGEST = 3,
+};
+
 /* Types of attributes. */
 enum {
     CUDNN_IS_HANDLE = 0,
     CUDNN_IS_TYPE = 1,
+    CUDNN_IS_BOOL = 2,
     CUDNN_IS_INT64 = 3,
     CUDNN_IS_FLOAT = 4,
     CUDNN_IS_POINTER = 6,
     CUDNN_IS_CONV_MODE = 7,
     CUDNN_IS_HEURISTIC = 8,
     CUDNN_IS_NOTE = 11,
+    CUDNN_IS_ELEMENTWISE = 14,
     CUDNN_IS_DESCRIPTOR = 15,
+    CUDNN_IS_REDUCTION = 18,
 };
 
 /* Descriptors. */
 enum {
+    CUDNN_ELEMENTWISE = 0,
     CUDNN_CONV = 1,
     CUDNN_ENGINE = 2,
     CUDNN_CONFIG = 3,
@@ -58,13 +86,22 @@ enum {
     CUDNN_FORWARD = 10,
     CUDNN_BY_WEIGHTS = 11,
     CUDNN_BY_INPUT = 12,
+    CUDNN_DO_ELEMENTWISE = 13,
     CUDNN_GRAPH = 15,
     CUDNN_PACK = 16,
     CUDNN_TENSOR = 17,
+    CUDNN_PRODUCT = 18,
+    CUDNN_DO_PRODUCT = 19,
+    CUDNN_REDUCTION = 21,
+    CUDNN_DO_REDUCTION = 22,
+    CUDNN_DO_RESHAPE = 31,
 };
 
 /* Attributes. */
 enum {
+    CUDNN_ELEMENTWISE_MODE = 0,
+    CUDNN_ELEMENTWISE_TYPE = 1,
+    CUDNN_ELEMENTWISE_AXIS = 9,
     CUDNN_CONV_TYPE = 100,
     CUDNN_CONV_MODE = 101,
     CUDNN_CONV_DILATIONS = 102,
@@ -88,6 +125,11 @@ enum {
     CUDNN_W = 3,
     CUDNN_X = 4,
     CUDNN_Y = 5,
+    CUDNN_ELEMENTWISE_HOW = 750,
+    CUDNN_ELEMENTWISE_X = 751,
+    CUDNN_ELEMENTWISE_B = 752, /* the second operand */
+    CUDNN_ELEMENTWISE_Y = 753,
+    CUDNN_ELEMENTWISE_T = 758, /* what selects */
     CUDNN_GRAPH_HANDLE = 800,
     CUDNN_GRAPH_OPERATIONS = 801,
     CUDNN_TENSOR_ALIGNMENT = 900,
@@ -95,11 +137,25 @@ enum {
     CUDNN_TENSOR_SIZES = 902,
     CUDNN_TENSOR_STRIDES = 903,
     CUDNN_TENSOR_ID = 906,
+    CUDNN_TENSOR_VIRTUAL = 907,
+    CUDNN_TENSOR_BY_VALUE = 908,
     CUDNN_PACK_IDS = 1000,
     CUDNN_PACK_POINTERS = 1001,
     CUDNN_PACK_WORKSPACE = 1003,
     CUDNN_ENGINE_NUMBER = 1301,
     CUDNN_ENGINE_NOTES = 1303,
+    CUDNN_PRODUCT_TYPE = 1500,
+    CUDNN_PRODUCT_A = 1520,
+    CUDNN_PRODUCT_B = 1521,
+    CUDNN_PRODUCT_Y = 1522,
+    CUDNN_PRODUCT_HOW = 1523,
+    CUDNN_REDUCTION_MODE = 1600,
+    CUDNN_REDUCTION_TYPE = 1601,
+    CUDNN_REDUCTION_X = 1610,
+    CUDNN_REDUCTION_Y = 1611,
+    CUDNN_REDUCTION_HOW = 1612,
+    CUDNN_RESHAPE_X = 2200,
+    CUDNN_RESHAPE_Y = 2201,
 };
 
 #endif

@@ -31,17 +31,6 @@ struct dnn_work {
     void *at[PARTS];
 };
 
-/* Of float64 version 9.19 gave other numbers where the padding before and behind an axis differ. */
-static int type_of(enum dtype t)
-{
-    switch (t) {
-    case DT_float32: return CUDNN_FLOAT;
-    case DT_float16: return CUDNN_HALF;
-    case DT_bfloat16: return CUDNN_BFLOAT16;
-    default: return -1;
-    }
-}
-
 /* Is it one that our kernels are faster at?  Measured on an H100 with cuDNN 9.19 and bench/gpu/bench_conv.py, our time
  * over cuDNN's, of float32: 9 taps of one axis 0.83, by the input 0.76; 3 x 3 x 3 by the weights 0.51, 7 x 7 of three
  * channels 0.62 (on an H200); groups of few channels took 0.08 to 1.4 of PyTorch's.  Half types were slower in all. */
@@ -121,7 +110,7 @@ static bool plan_work(struct dnn_work *k, const struct run *r, mx x, mx w, mx y,
     struct dnn_conv *c = &k->conv;
     const struct conv_plan *p = &k->plan;
     enum dtype t = (enum dtype)x->dtype;
-    int type = type_of(t);
+    int type = cudnn_type_of(t);
     uint64_t weights = gpu_address(r, w);
     memset(k, 0, sizeof *k);
     conv_plan_of(&k->plan, r->args, x, w, y);
@@ -170,13 +159,11 @@ static int copy_turned(const struct run *r, const struct conv_plan *p, mx w, uin
 }
 
 /* In a copy of the weights where they need one. */
-static bool queue_work(const struct run *r, const struct dnn_plan *p, int64_t bytes, struct dnn_work *k, mx w,
-                       bool of_weights, int *e)
+static bool queue_work(const struct run *r, struct dnn_plan *p, struct dnn_work *k, mx w, bool of_weights, int *e)
 {
-    struct gpu_stream *q = gpu_stream(r->stream);
-    struct buffer *workspace = NULL, *copy = NULL;
-    bool fine = !bytes || (workspace = buffer_new_on(r->stream, (size_t)bytes));
-    if (fine && k->weights != AS_THEY_ARE) {
+    struct buffer *copy = NULL;
+    bool fine = true;
+    if (k->weights != AS_THEY_ARE) {
         fine = (copy = buffer_new_on(r->stream, (size_t)w->size * itemsize(w)));
         k->at[W] = fine ? buffer_on(copy, r->stream) : NULL;
     }
@@ -185,17 +172,10 @@ static bool queue_work(const struct run *r, const struct dnn_plan *p, int64_t by
         fine = !gpu_copy_to(r, weights, w);
     if (fine && k->weights == TURNED && !of_weights)
         fine = !copy_turned(r, &k->plan, w, weights, false);
-    if (fine) {
-        void *room = workspace ? buffer_on(workspace, r->stream) : NULL;
-        void *stream = gpu_direct(q);
-        *e = dnn_queue(p, cudnn_take(q->gpu->number), stream, k->at, room);
-        cudnn_give();
-        fine = !*e;
-    }
+    if (fine)
+        fine = !(*e = dnn_run(r, p, PARTS, dnn_conv_ids, k->at));
     if (fine && k->weights == TURNED && of_weights)
         fine = !copy_turned(r, &k->plan, w, weights, true);
-    if (workspace)
-        buffer_release(workspace);
     if (copy)
         buffer_release(copy);
     return fine;
@@ -205,19 +185,11 @@ bool gpu_cudnn_conv(const struct run *r, mx x, mx w, mx y, bool of_weights)
 {
     struct dnn_work k;
     int gpu = gpu_of(r)->number, e = 0;
-    if (!plan_work(&k, r, x, w, y, of_weights) || !cudnn_works(gpu))
+    struct dnn_plan *p = plan_work(&k, r, x, w, y, of_weights) ? dnn_plan_on(gpu, &dnn_convs, &k.conv) : NULL;
+    if (!p)
         return false;
-    int64_t bytes = 0;
-    struct dnn_plan *p = dnn_plan_of(&k.conv, cudnn_take(gpu));
-    bool done = p && dnn_does(p, &bytes);
-    cudnn_give();
-    done = done && queue_work(r, p, bytes, &k, w, of_weights, &e);
-    cudnn_take(gpu);
-    if (p && e)
-        dnn_give_up(p); /* not again */
-    if (p)
-        dnn_release(p);
-    cudnn_give();
+    bool done = queue_work(r, p, &k, w, of_weights, &e);
+    dnn_let_go(gpu, p, e > 0);
     if (!done)
         mx_error_clear();
     return done;

@@ -1,11 +1,14 @@
 /* cudnn.c: cuDNN as src/cuda knows it, for the emulated driver, in one file with the other libraries (libraries.c).
  *
  * A descriptor keeps the attributes that it is given, with their types and numbers; what is finished with them checks
- * those that it needs, and that all it is made of is there still.  One loop makes all three operations.
+ * those that it needs, and that all it is made of is there still.  One loop makes convolutions and both derivatives;
+ * graphs of other operations are done one by one (cudnn_nodes.inc).
  * PRETEND in the environment says how it fails: no_handle; no_blas (it is for another CUDA); wrong; dnn_make, dnn_set,
  * dnn_finish, dnn_get, dnn_stream, dnn_execute (once something has been executed, which the trial does; dnn_trial_make
  * and the like: before); no_engines (the heuristic names none, the one for what only has to work does);
- * no_engines_at_all. */
+ * no_engines_at_all; no_forward and no_back (none for attention, and for its derivative); dnn_9_10_0 and dnn_9_10_2 (it
+ * is an older one). */
+#include <math.h>
 #include <stdint.h>
 
 #include "core/dtype.h"
@@ -18,13 +21,13 @@
 #include "cuda/cudnn.def"
 
 /* Executed so far: convolutions, by the input, by the weights, with rounded float32; heuristics asked; descriptors that
- * are there; for tests. */
-extern EXPORTED int emulated_convolutions[6];
-int emulated_convolutions[6];
-enum { ROUNDED = 3, ASKED = 4, THERE = 5 };
+ * are there; attention, and its derivative; for tests. */
+extern EXPORTED int emulated_convolutions[8];
+int emulated_convolutions[8];
+enum { ROUNDED = 3, ASKED = 4, THERE = 5, ATTENTION = 6 };
 
 enum { NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
-enum { ATTRIBUTES = 12, MOST = 5, ROOM = 4096 };
+enum { ATTRIBUTES = 12, MOST = 24, MOST_AXES = 5, ROOM = 4096 };
 enum { ENGINE_ORDER, ENGINE_ROUNDED, ENGINE_HALF_SUMS, ENGINE_LARGE, ENGINE_NONE, ENGINE_GOOD, ENGINE_SLOW };
 
 struct descriptor {
@@ -38,6 +41,7 @@ struct descriptor {
             int64_t number[MOST];
             int code[MOST];
             float f;
+            bool yes;
             void *pointer[MOST];
             struct descriptor *descriptor[MOST];
         } v;
@@ -60,6 +64,9 @@ static bool fails(const char *call)
 static size_t size_of_type(int type)
 {
     switch (type) {
+    case CUDNN_IS_BOOL: return sizeof(bool);
+    case CUDNN_IS_ELEMENTWISE:
+    case CUDNN_IS_REDUCTION:
     case CUDNN_IS_TYPE:
     case CUDNN_IS_CONV_MODE:
     case CUDNN_IS_HEURISTIC:
@@ -76,31 +83,53 @@ static size_t size_of_type(int type)
 static int kind_of(int what)
 {
     switch (what / 100) {
+    case 0: return CUDNN_ELEMENTWISE;
     case 1: return CUDNN_CONV;
     case 2: return CUDNN_HEURISTIC;
     case 4: return CUDNN_PLAN;
     case 7:
-        return what < CUDNN_OF_BY_INPUT     ? CUDNN_FORWARD
-               : what < CUDNN_OF_BY_WEIGHTS ? CUDNN_BY_INPUT
-                                            : CUDNN_BY_WEIGHTS;
+        return what < CUDNN_OF_BY_INPUT       ? CUDNN_FORWARD
+               : what < CUDNN_OF_BY_WEIGHTS   ? CUDNN_BY_INPUT
+               : what < CUDNN_ELEMENTWISE_HOW ? CUDNN_BY_WEIGHTS
+                                              : CUDNN_DO_ELEMENTWISE;
     case 8: return CUDNN_GRAPH;
     case 9: return CUDNN_TENSOR;
     case 10: return CUDNN_PACK;
+    case 15: return what < CUDNN_PRODUCT_A ? CUDNN_PRODUCT : CUDNN_DO_PRODUCT;
+    case 16: return what < CUDNN_REDUCTION_X ? CUDNN_REDUCTION : CUDNN_DO_REDUCTION;
+    case 22: return CUDNN_DO_RESHAPE;
     default: expect(false, "an attribute that is known"); return 0;
     }
 }
 
-static const struct attribute *find(const struct descriptor *d, int what, int type, int64_t n)
+static bool has(const struct descriptor *d, int what)
 {
     for (int i = 0; i < d->n; i++)
-        if (d->attribute[i].what == what) {
-            expect(d->attribute[i].type == type && d->attribute[i].n == n, "an attribute of its type and number");
+        if (d->attribute[i].what == what)
+            return true;
+    return false;
+}
+
+static const struct attribute *any(const struct descriptor *d, int what)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->attribute[i].what == what)
             return &d->attribute[i];
-        }
     fprintf(stderr, "emulated cuDNN: expected attribute %d of a descriptor of kind %d\n", what, d->kind);
     abort();
 }
 
+static const struct attribute *find(const struct descriptor *d, int what, int type, int64_t n)
+{
+    const struct attribute *a = any(d, what);
+    expect(a->type == type && a->n == n, "an attribute of its type and number");
+    return a;
+}
+
+static bool says(const struct descriptor *d, int what)
+{
+    return has(d, what) && find(d, what, CUDNN_IS_BOOL, 1)->v.yes;
+}
 static int64_t number(const struct descriptor *d, int what) { return find(d, what, CUDNN_IS_INT64, 1)->v.number[0]; }
 static const int64_t *numbers(const struct descriptor *d, int what, int64_t n)
 {
@@ -119,22 +148,23 @@ static const struct descriptor *part(const struct descriptor *d, int what, int k
 
 struct tensor {
     int type;
-    int64_t n, id, alignment, size[MOST], step[MOST];
+    int64_t n, id, alignment, size[MOST_AXES], step[MOST_AXES];
 };
 
 static struct tensor tensor_of(const struct descriptor *d)
 {
     struct tensor t = { .type = code(d, CUDNN_TENSOR_TYPE, CUDNN_IS_TYPE), .id = number(d, CUDNN_TENSOR_ID) };
-    for (int i = 0; i < d->n; i++)
-        if (d->attribute[i].what == CUDNN_TENSOR_SIZES)
-            t.n = d->attribute[i].n;
+    t.n = any(d, CUDNN_TENSOR_SIZES)->n;
     t.alignment = number(d, CUDNN_TENSOR_ALIGNMENT);
     memcpy(t.size, numbers(d, CUDNN_TENSOR_SIZES, t.n), (size_t)t.n * sizeof(int64_t));
     memcpy(t.step, numbers(d, CUDNN_TENSOR_STRIDES, t.n), (size_t)t.n * sizeof(int64_t));
     return t;
 }
 
-static int64_t item_of(int type) { return type == CUDNN_FLOAT ? 4 : 2; }
+static int64_t item_of(int type)
+{
+    return type == CUDNN_FLOAT || type == CUDNN_INT32 ? 4 : type == CUDNN_BOOLEAN ? 1 : 2;
+}
 
 enum { X, W, Y, PARTS };
 struct operation {
@@ -164,7 +194,6 @@ static void check_tensor(const struct descriptor *d)
     struct tensor t = tensor_of(d);
     expect(t.n >= 4 && t.n <= 5 && t.alignment % item_of(t.type) == 0, "a tensor of two or three axes, aligned");
     for (int i = 0; i < t.n; i++) expect(t.size[i] > 0 && t.step[i] > 0, "sizes and steps");
-    expect(t.step[1] == 1, "channels that are neighbours");
 }
 
 static void check_operation(const struct descriptor *d)
@@ -175,6 +204,7 @@ static void check_operation(const struct descriptor *d)
     int at = CUDNN_OF_FORWARD + 6 * o.which, type = CUDNN_IS_FLOAT;
     expect(x->type == w->type && x->type == y->type && x->n == o.axes + 2 && w->n == x->n && y->n == x->n,
            "tensors that go together");
+    expect(x->step[1] == 1 && w->step[1] == 1 && y->step[1] == 1, "channels that are neighbours");
     expect(x->id != y->id && x->id != w->id && y->id != w->id, "names of their own");
     expect(code(g, CUDNN_CONV_TYPE, CUDNN_IS_TYPE) == CUDNN_FLOAT, "sums that are wide enough");
     expect(code(g, CUDNN_CONV_MODE, CUDNN_IS_CONV_MODE) == CUDNN_CROSS_CORRELATION, "taps in their order");
@@ -192,6 +222,7 @@ static void check_operation(const struct descriptor *d)
 
 /* ---- descriptors */
 
+size_t dnn_version(void) { return pretends("dnn_9_10_0") ? 91000 : pretends("dnn_9_10_2") ? 91002 : 91900; }
 size_t dnn_cuda_version(void) { return pretends("no_blas") ? 13000 : 12080; }
 int dnn_create(void **handle) { return *handle = &handle_of_all, pretends("no_handle") ? NOT_INITIALIZED : 0; }
 int dnn_set_stream(void *handle, void *stream)
@@ -255,6 +286,13 @@ int dnn_finish(void *descriptor)
     case CUDNN_FORWARD:
     case CUDNN_BY_INPUT:
     case CUDNN_BY_WEIGHTS: check_operation(d); break;
+    case CUDNN_ELEMENTWISE:
+    case CUDNN_PRODUCT:
+    case CUDNN_REDUCTION:
+    case CUDNN_DO_ELEMENTWISE:
+    case CUDNN_DO_PRODUCT:
+    case CUDNN_DO_REDUCTION:
+    case CUDNN_DO_RESHAPE: /* which are looked at when they are done */
     case CUDNN_GRAPH:
     case CUDNN_HEURISTIC: break;
     case CUDNN_PACK: find(d, CUDNN_PACK_WORKSPACE, CUDNN_IS_POINTER, 1); break;
@@ -267,12 +305,27 @@ int dnn_finish(void *descriptor)
     return 0;
 }
 
+/* The first, which is the only one of a convolution. */
 static const struct descriptor *operation_in(const struct descriptor *graph)
 {
-    const struct descriptor *o = find(graph, CUDNN_GRAPH_OPERATIONS, CUDNN_IS_DESCRIPTOR, 1)->v.descriptor[0];
+    const struct descriptor *o = any(graph, CUDNN_GRAPH_OPERATIONS)->v.descriptor[0];
     expect(find(graph, CUDNN_GRAPH_HANDLE, CUDNN_IS_HANDLE, 1)->v.pointer[0] == &handle_of_all, "the handle");
     expect(o->finished && !o->destroyed, "an operation that is there");
     return o;
+}
+
+static bool is_convolution(const struct descriptor *o)
+{
+    return o->kind == CUDNN_FORWARD || o->kind == CUDNN_BY_INPUT || o->kind == CUDNN_BY_WEIGHTS;
+}
+
+/* A derivative of attention has a reshape. */
+static bool is_back(const struct descriptor *graph)
+{
+    const struct attribute *all = any(graph, CUDNN_GRAPH_OPERATIONS);
+    bool back = false;
+    for (int64_t i = 0; i < all->n; i++) back |= all->v.descriptor[i]->kind == CUDNN_DO_RESHAPE;
+    return back;
 }
 
 static int name_engines(const struct descriptor *d, int64_t n, int64_t *found, void **configs)
@@ -281,6 +334,8 @@ static int name_engines(const struct descriptor *d, int64_t n, int64_t *found, v
     const struct descriptor *graph = part(d, CUDNN_HEURISTIC_GRAPH, CUDNN_GRAPH);
     int64_t first = fallback ? ENGINE_SLOW : ENGINE_ORDER, all = fallback ? 1 : ENGINE_SLOW;
     if (pretends("no_engines_at_all") || (pretends("no_engines") && !fallback))
+        all = 0;
+    if (!is_convolution(operation_in(graph)) && pretends(is_back(graph) ? "no_back" : "no_forward"))
         all = 0;
     if (n == 0)
         __atomic_fetch_add(&emulated_convolutions[ASKED], 1, __ATOMIC_RELAXED);
@@ -298,7 +353,7 @@ static int name_engines(const struct descriptor *d, int64_t n, int64_t *found, v
 static int64_t notes_of(const struct descriptor *engine, int notes[CUDNN_NOTES])
 {
     const struct descriptor *graph = engine->attribute[0].v.descriptor[0], *o = operation_in(graph);
-    int type = operation_of(o).of[X].type;
+    int type = is_convolution(o) ? operation_of(o).of[X].type : CUDNN_HALF;
     switch (engine->engine) {
     case ENGINE_ORDER: return notes[0] = CUDNN_NOTE_TENSOR_CORE, notes[1] = CUDNN_NOTE_NONDETERMINISTIC, 2;
     case ENGINE_ROUNDED:
@@ -400,7 +455,7 @@ static void meet(const struct sums *s, int64_t x, int64_t w, int64_t y)
 static void along(const struct sums *s, int d, int64_t x, int64_t w, int64_t y)
 {
     const struct operation *o = s->of;
-    if (d >= o->axes || d >= MOST - 2) {
+    if (d >= o->axes || d >= MOST_AXES - 2) {
         meet(s, x, w, y);
         return;
     }
@@ -430,6 +485,25 @@ static void compute(const struct operation *o, void *const at[PARTS], bool round
     free(s.sum);
 }
 
+#include "emulated/cudnn_nodes.inc"
+
+static void do_convolution(const struct descriptor *operation, int64_t engine, const int64_t *ids,
+                           void *const *pointers, int64_t given)
+{
+    struct operation o = operation_of(operation);
+    void *at[PARTS] = { NULL };
+    bool rounded = engine == ENGINE_ROUNDED && o.of[X].type == CUDNN_FLOAT;
+    for (int i = 0; i < PARTS; i++)
+        for (int k = 0; k < given; k++)
+            if (ids[k] == o.of[i].id)
+                at[i] = pointers[k];
+    for (int i = 0; i < PARTS; i++)
+        expect(at[i] && (uintptr_t)at[i] % (uintptr_t)o.of[i].alignment == 0, "tensors, aligned as was said");
+    compute(&o, at, rounded);
+    __atomic_fetch_add(&emulated_convolutions[o.which], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&emulated_convolutions[ROUNDED], rounded, __ATOMIC_RELAXED);
+}
+
 int dnn_execute(void *handle, void *plan, void *pack)
 {
     const struct descriptor *p = plan, *v = pack;
@@ -438,17 +512,12 @@ int dnn_execute(void *handle, void *plan, void *pack)
     expect(find(p, CUDNN_PLAN_HANDLE, CUDNN_IS_HANDLE, 1)->v.pointer[0] == handle, "its handle");
     expect(v->kind == CUDNN_PACK && v->finished && !v->destroyed, "a finished pack");
     const struct descriptor *config = part(p, CUDNN_PLAN_CONFIG, CUDNN_CONFIG);
-    struct operation o = operation_of(operation_in(config->attribute[0].v.descriptor[0]));
-    const int64_t *ids = numbers(v, CUDNN_PACK_IDS, PARTS);
-    void *const *pointers = find(v, CUDNN_PACK_POINTERS, CUDNN_IS_POINTER, PARTS)->v.pointer;
-    void *workspace = find(v, CUDNN_PACK_WORKSPACE, CUDNN_IS_POINTER, 1)->v.pointer[0], *at[PARTS] = { NULL };
-    bool failed = fails("execute"), rounded = config->engine == ENGINE_ROUNDED && o.of[X].type == CUDNN_FLOAT;
-    for (int i = 0; i < PARTS; i++)
-        for (int k = 0; k < PARTS; k++)
-            if (ids[k] == o.of[i].id)
-                at[i] = pointers[k];
-    for (int i = 0; i < PARTS; i++)
-        expect(at[i] && (uintptr_t)at[i] % (uintptr_t)o.of[i].alignment == 0, "tensors, aligned as was said");
+    const struct descriptor *graph = config->attribute[0].v.descriptor[0], *operation = operation_in(graph);
+    int64_t given = any(v, CUDNN_PACK_IDS)->n;
+    const int64_t *ids = numbers(v, CUDNN_PACK_IDS, given);
+    void *const *pointers = find(v, CUDNN_PACK_POINTERS, CUDNN_IS_POINTER, given)->v.pointer;
+    void *workspace = find(v, CUDNN_PACK_WORKSPACE, CUDNN_IS_POINTER, 1)->v.pointer[0];
+    bool failed = fails("execute");
     expect(!workspace == (config->engine == ENGINE_SLOW), "the workspace asked for");
     executed = true;
     if (failed)
@@ -456,8 +525,11 @@ int dnn_execute(void *handle, void *plan, void *pack)
     await_copies(stream_of_all);
     if (workspace)
         memset(workspace, 0xff, ROOM);
-    compute(&o, at, rounded);
-    __atomic_fetch_add(&emulated_convolutions[o.which], 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&emulated_convolutions[ROUNDED], rounded, __ATOMIC_RELAXED);
+    if (is_convolution(operation)) {
+        do_convolution(operation, config->engine, ids, pointers, given);
+    } else {
+        do_nodes(graph, ids, pointers, given);
+        __atomic_fetch_add(&emulated_convolutions[ATTENTION + is_back(graph)], 1, __ATOMIC_RELAXED);
+    }
     return 0;
 }

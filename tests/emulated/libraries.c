@@ -23,13 +23,11 @@
 #include "cuda/cusolver.def"
 
 EXPORTED size_t cublasLtGetVersion(void);
-EXPORTED size_t cudnnGetVersion(void);
 EXPORTED int cufftGetVersion(int *v);
 EXPORTED int cusolverGetVersion(int *v);
 EXPORTED int nvrtcVersion(int *major, int *minor);
 EXPORTED int ncclGetVersion(int *v);
 size_t cublasLtGetVersion(void) { return 120805; }
-size_t cudnnGetVersion(void) { return 91002; }
 int cufftGetVersion(int *v) { return *v = 11303, 0; }
 int cusolverGetVersion(int *v) { return *v = 11703, 0; }
 int nvrtcVersion(int *major, int *minor) { return *major = 12, *minor = 8, 0; }

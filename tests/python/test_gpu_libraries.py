@@ -64,7 +64,7 @@ def test_none_is_used_without_a_device():
 def test_what_is_told_of_those_that_are_found(tmp_path):
     versions = {
         "libcublasLt.so.12": "12.8.5",
-        "libcudnn.so.9": "9.10.2",
+        "libcudnn.so.9": "9.19.0",
         "libcufft.so.11": "11.3.3",
         "libcusolver.so.11": "11.7.3",
         "libnvrtc.so.12": "12.8",
@@ -79,7 +79,7 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
     used = {name: facts["used_for"] for name, facts in found.items()}
     assert used == dict.fromkeys(NAMES) | {
         "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
-        "cudnn": "convolutions",
+        "cudnn": "convolutions, and attention of half types",
         "cufft": "Fourier transforms of rows and of two axes",
         "cusolver": "factors, singular values and eigenvalues of large matrices",
         "nvrtc": "kernels given as text, and of element-wise programs that run often",
