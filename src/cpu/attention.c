@@ -38,7 +38,7 @@ struct attention_job {
     size_t size, wsize;
     mx ct;
     char *y, *top, *sum;  /* row-major */
-    const char *delta;    /* of the derivative */
+    char *delta;          /* of the derivative: of each row the sum of y times its cotangent */
     char *dq, *dk, *dv;   /* likewise */
     int64_t width;        /* of panels */
     int64_t fold;         /* heads whose queries make one list of rows */
@@ -662,6 +662,33 @@ static size_t backward_bytes(const struct attention_job *j)
            3 * attention_panel_bytes(j, 1) + 3 * of_d + TOGETHER * (2 * of_d + 2 * of_e + turned_keys_bytes(j));
 }
 
+/* BLOCK rows of queries. */
+static void delta_block(void *job, int64_t i, char *space)
+{
+    struct attention_job *j = job;
+    size_t w = j->wsize;
+    char *y = take_space(&space, (size_t)j->p.e * w), *ct = take_space(&space, (size_t)j->p.e * w);
+    int64_t end = least((i + 1) * BLOCK, j->p.batch * j->p.heads * j->p.length);
+    for (int64_t row = i * BLOCK; row < end; row++) {
+        int64_t h = row / j->p.length, t = row % j->p.length;
+        const char *from = head_of(j->ct, 3, h / j->p.heads, h % j->p.heads);
+        union fold_acc total = { .f = 0 };
+        load_straight(j, y, j->y + (size_t)(row * j->p.e) * j->size, 0, 1, j->p.e);
+        load_straight(j, ct, from + t * row_stride(j->ct) * (int64_t)j->size, 0, 1, j->p.e);
+        cpu->binary[BINARY_multiply][j->work](y, y, 1, ct, 1, (size_t)j->p.e);
+        cpu->reduce->row[REDUCE_SUM][j->work](&total, y, (size_t)j->p.e);
+        fill_lanes(j, j->delta + (size_t)row * w, total.f, 1);
+    }
+}
+
+/* Of all rows; `room`: for so many numbers, then for threads. */
+static void make_deltas(struct attention_job *j, char *room, size_t numbers, size_t each)
+{
+    int64_t rows = j->p.batch * j->p.heads * j->p.length;
+    j->delta = room;
+    crew_for(ceil_div(rows, BLOCK), pool_threads(), room + numbers, each, delta_block, j);
+}
+
 static void query_panel(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
@@ -1010,7 +1037,8 @@ int run_attention_vjp(const struct run *r)
     struct attention_job j;
     bool failed = prepare(&j, r, hold);
     int n = 3 + j.p.a->mask + j.p.a->sinks;
-    mx kept[3];
+    mx kept[3]; /* the result, and two numbers of each row */
+    struct buffer *room = NULL;
     if (!failed) {
         j.ct = gapless(r->x[n], &hold[3]);
         failed = is_nil(j.ct);
@@ -1018,19 +1046,28 @@ int run_attention_vjp(const struct run *r)
     for (int i = 0; i < 3 && !failed; i++) failed = is_nil(kept[i] = row_major(r->x[n + 1 + i], &hold[4 + i]));
     for (int i = 0; i < r->nout && !failed; i++) failed = out_new(r, i);
     if (!failed) {
-        j.top = host(kept[0]);
-        j.sum = host(kept[1]);
-        j.delta = host(kept[2]);
+        size_t numbers = to_lines((size_t)kept[1]->size * j.wsize), each = 2 * to_lines((size_t)j.p.e * j.wsize);
+        room = buffer_new(numbers + (size_t)pool_threads() * each + 64);
+        failed = !room;
+        j.y = host(kept[0]);
+        if (!failed)
+            make_deltas(&j, room->host, numbers, each);
+    }
+    if (!failed) {
+        j.top = host(kept[1]);
+        j.sum = host(kept[2]);
         j.dq = host(r->y[0]);
         j.dk = host(r->y[1]);
         j.dv = host(r->y[2]);
-        if (j.p.keys && kept[0]->size)
+        if (j.p.keys && kept[1]->size)
             failed = backward(&j);
         else
             for (int i = 0; i < 3; i++) memset(host(r->y[i]), 0, (size_t)nbytes(r->y[i]));
         if (j.p.sinks && !failed)
             sink_slopes(&j, host(r->y[3]));
     }
+    if (room)
+        buffer_release(room);
     drop_all(hold, 7);
     return failed;
 }

@@ -2,6 +2,7 @@
 #include "plan/attention.h"
 
 #include "core/shape.h"
+#include "cuda/cudnn_attention.h"
 #include "cuda/gpu.h"
 #include "cuda/kernels/attention.h"
 
@@ -236,6 +237,19 @@ static int launch_attention(const struct run *r, enum dtype t, struct attention_
     return failed;
 }
 
+/* By cuDNN, where it does that, after which our kernels are there for what is not finite; else by those alone. */
+static int attend(const struct run *r, const struct attention_plan *p, struct attention_call *c)
+{
+    struct buffer *wild = NULL;
+    if (gpu_cudnn_attention(r, p, c, &wild) && !wild)
+        return 0;
+    c->only_if = wild ? buffer_on(wild, r->stream) : NULL;
+    int failed = launch_attention(r, (enum dtype)p->q->dtype, c);
+    if (wild)
+        buffer_release(wild);
+    return failed;
+}
+
 /* Operands as they are where their rows have no gaps; all of them row by row where their batches are too odd. */
 static int prepare_attention(const struct run *r, struct attention_plan *p, struct operands *o,
                              struct attention_call *c)
@@ -276,7 +290,7 @@ int gpu_run_attention(const struct run *r)
         c.y = gpu_pointer(r, r->y[0]);
         c.top = gpu_pointer(r, r->y[1]);
         c.sum = gpu_pointer(r, r->y[2]);
-        failed = launch_attention(r, (enum dtype)p.q->dtype, &c);
+        failed = attend(r, &p, &c);
     }
     gpu_drop(OPERANDS, o.hold);
     return failed;
@@ -397,12 +411,26 @@ static struct slopes slopes_to(struct gpu *g, int to, const struct attention_cal
     return s.name ? s : numbers_to(to, c, t);
 }
 
+/* What is taken off slopes, one for each row. */
+static int launch_delta(const struct run *r, enum dtype t, struct attention_vjp_call *a)
+{
+    static struct gpu_found found[DT_COUNT];
+    const struct attention_call *c = &a->c;
+    void *kernel = gpu_find(gpu_of(r), &found[t], "attention_vjp", "attention_delta", t);
+    a->delta_team = gpu_power_of_two(ceil_div(c->e, gpu_lanes(t)), 32);
+    int64_t blocks = ceil_div(c->units * c->rows, ATTENTION_DELTA_THREADS / a->delta_team);
+    return !kernel || gpu_launch(r->stream, "attention_vjp", kernel, blocks, ATTENTION_DELTA_THREADS, (void *[]){ a });
+}
+
 static int launch_slopes(const struct run *r, enum dtype t, struct attention_vjp_call *a)
 {
     static struct gpu_found sinks[DT_COUNT];
     struct attention_call *c = &a->c;
     struct gpu *g = gpu_of(r);
-    int failed = 0;
+    size_t size = t == DT_float64 ? 8 : 4;
+    struct buffer *delta = buffer_new_on(r->stream, (size_t)(c->units * c->rows) * size);
+    a->delta = delta ? buffer_on(delta, r->stream) : NULL;
+    int failed = !delta || launch_delta(r, t, a);
     for (int to = 0; to < SLOPES && !failed; to++) {
         struct slopes s = slopes_to(g, to, c, t);
         void *kernel = gpu_find(g, s.found, s.module, s.name, t);
@@ -415,6 +443,20 @@ static int launch_slopes(const struct run *r, enum dtype t, struct attention_vjp
         void *kernel = gpu_find(g, &sinks[t], "attention_vjp", "attention_to_sinks", t);
         failed = !kernel || gpu_launch(r->stream, "attention_vjp", kernel, c->units * c->group, 32, (void *[]){ a });
     }
+    if (delta)
+        buffer_release(delta);
+    return failed;
+}
+
+static int attend_vjp(const struct run *r, const struct attention_plan *p, struct attention_vjp_call *a)
+{
+    struct buffer *wild = NULL;
+    if (gpu_cudnn_attention_vjp(r, p, a, &wild) && !wild)
+        return 0;
+    a->c.only_if = wild ? buffer_on(wild, r->stream) : NULL;
+    int failed = launch_slopes(r, (enum dtype)p->q->dtype, a);
+    if (wild)
+        buffer_release(wild);
     return failed;
 }
 
@@ -435,15 +477,16 @@ int gpu_run_attention_vjp(const struct run *r)
     for (int i = 0; i < 3 && !failed; i++) failed = is_nil(kept[i] = gpu_row_major(r, more[1 + i], &hold[i]));
     if (!failed && !(failed = prepare_attention(r, &p, &o, c))) {
         c->y = gpu_pointer(r, r->y[0]);
-        c->top = gpu_pointer(r, kept[0]);
-        c->sum = gpu_pointer(r, kept[1]);
-        a.delta = gpu_pointer(r, kept[2]);
+        a.result = gpu_pointer(r, kept[0]);
+        a.result_vectors = a.ct.vectors && p.e % gpu_lanes((enum dtype)ct->dtype) == 0 && (uintptr_t)a.result % 16 == 0;
+        c->top = gpu_pointer(r, kept[1]);
+        c->sum = gpu_pointer(r, kept[2]);
         a.dk = gpu_pointer(r, r->y[1]);
         a.dv = gpu_pointer(r, r->y[2]);
         a.dsinks = p.sinks ? gpu_pointer(r, r->y[3]) : NULL;
         c->pieces = 1;
         c->piece = c->keys;
-        failed = launch_slopes(r, (enum dtype)p.q->dtype, &a);
+        failed = attend_vjp(r, &p, &a);
     }
     gpu_drop(OPERANDS, o.hold);
     gpu_drop(3, hold);

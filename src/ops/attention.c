@@ -66,15 +66,17 @@ static int attention_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-/* Then the result's cotangent and three numbers for each of its rows. */
+/* Then the result's cotangent, the result, and two numbers for each of its rows. */
 static int attention_vjp_shapes(const struct call *c, struct spec out[])
 {
     mx q = c->x[ATTENTION_Q];
     const mx *more = c->x + operands(c->args);
     if (!operands_fit(c))
         return 1;
-    bool fits = is_like(more[0], q, q->ndim - 1, dim(c->x[ATTENTION_V], -1), -1) && more[0]->dtype == q->dtype;
-    for (int i = 1; i < 4; i++)
+    bool fits = true;
+    for (int i = 0; i < 2; i++)
+        fits = fits && more[i]->dtype == q->dtype && is_like(more[i], q, q->ndim - 1, dim(c->x[ATTENTION_V], -1), -1);
+    for (int i = 2; i < 4; i++)
         fits = fits && more[i]->dtype == wide_of(q) && is_like(more[i], q, q->ndim - 2, dim(q, -2), -1);
     if (!fits)
         return failed(mx_fail("[%s] expected what belongs to queries of shape %s, got a cotangent of shape %s",
@@ -171,7 +173,7 @@ static void compose_attention_vjp(const struct call *c, mx y[])
     const struct attention_args *a = c->args;
     int n = operands(a);
     mx ct[] = { c->x[n], NULL, NULL }, dx[5] = { NULL };
-    mx results[] = { c->x[n], c->x[n + 1], c->x[n + 2] };
+    mx results[] = { c->x[n + 1], c->x[n + 2], c->x[n + 3] };
     struct call forward = { &op_attention, a, n, 3, c->x, results };
     composed_vjp(compose_attention, &forward, ct, (bool[]){ true, true, true, true, true }, dx);
     for (int i = 0; i < 3; i++) y[i] = dx[i] ? dx[i] : MX_NIL;
@@ -191,14 +193,10 @@ static void attention_node_vjp(const struct call *c, const mx ct[], const bool w
         composed_vjp(compose_attention, c, (mx[]){ ct[0], NULL, NULL }, want, dx);
         return;
     }
-    enum dtype wide = wide_of(c->x[0]);
     mx in[9], out[4] = { NULL };
     for (int i = 0; i < n; i++) in[i] = c->x[i];
     in[n] = ct[0];
-    in[n + 1] = c->y[1];
-    in[n + 2] = c->y[2];
-    mx each = mx_multiply(mx_astype(ct[0], wide), mx_astype(c->y[0], wide));
-    in[n + 3] = mx_sum(each, (int[]){ -1 }, 1, false);
+    for (int i = 0; i < 3; i++) in[n + 1 + i] = c->y[i];
     mx_infer_n(&op_attention_vjp, a, n + 4, in, 3 + a->sinks, out);
     for (int i = 0; i < 3; i++)
         if (want[i])

@@ -7,7 +7,7 @@
 /* attention: q (..., H, Tq, D), k (..., Hkv, Tk, D), v (..., Hkv, Tk, Dv), then, where there are
  * any, a mask (..., H, Tq, Tk) and sinks (..., H).  Results: y (..., H, Tq, Dv), and for its
  * derivative `top` and `sum` (..., H, Tq), float32 or float64: weights are exp(score - top) / sum.
- * attention_vjp: the same, then a cotangent of y, top, sum, and the sums of y times cotangent.
+ * attention_vjp: the same, then a cotangent of y, y, top and sum.
  * Results: cotangents of q, k, v and the sinks. */
 struct attention_args {
     double scale;

@@ -14,6 +14,8 @@
 KERNEL(K(cu_attention_merge), struct attention_call)
 {
     SHARED T tops_of[ATTENTION_MERGE_THREADS], sums_of[ATTENTION_MERGE_THREADS], ys_of[ATTENTION_MERGE_THREADS];
+    if (called_off(&a))
+        return;
     int each = ATTENTION_MERGE_THREADS / a.merge_team, part = (int)threadIdx.x / each;
     int64_t i = (int64_t)blockIdx.x * each + (int)threadIdx.x % each, n = rows_of_all(&a), wide = a.e ? a.e : 1;
     int there = i < n * wide;
@@ -56,6 +58,22 @@ KERNEL(K(cu_attention_merge), struct attention_call)
         ((T *)a.sum)[row] = sum;
     }
 }
+
+#ifdef HALF
+KERNEL(K(cu_attention_look), struct attention_look_call)
+{
+    uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x, any = 0;
+    for (uint32_t i = first; i < a.all; i += step) {
+        uint32_t row = i / a.vectors, head = row / a.rows, w[4];
+        const S *x = (const S *)a.x + head / a.heads * a.batch + head % a.heads * a.head + row % a.rows * a.row;
+        COPY_LANES(w, x + i % a.vectors * LANES, sizeof w);
+        for (int k = 0; k < 4; k++) any |= (w[k] & K(EXPONENTS)) + K(ONES);
+    }
+    if (any & 0x80008000u)
+        *a.wild = 1;
+    for (int64_t i = first; a.weight && i < a.weights; i += step) a.weight[i] = a.top[i] + m_log_f32(a.sum[i]);
+}
+#endif
 
 /* ---- few queries */
 

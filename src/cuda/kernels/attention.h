@@ -101,14 +101,32 @@ struct attention_call {
     double scale;
     int32_t key_team, value_team; /* attention_few: threads that have a row of K and of V, powers of two */
     int32_t merge_team;           /* threads that have an element of the result, a power of two */
+    const uint32_t *only_if;      /* NULL, or where 0 is there is nothing to do; of half types */
 };
 
+enum { ATTENTION_DELTA_THREADS = 256 };
 /* What the derivative is given, which makes y of c for the queries. */
 struct attention_vjp_call {
     struct attention_call c;
     struct attention_operand ct;
-    const void *delta; /* of each row of queries */
+    const void *result;     /* of attention, row-major */
+    int32_t result_vectors; /* LANES neighbours of it are read at once, and of the cotangent */
+    int32_t delta_team;     /* threads that have a row of both, a power of two */
+    void *delta;            /* of each row of queries the sum of their products, which a launch makes */
     void *dk, *dv, *dsinks;
+};
+
+/* Beside cuDNN's attention: is anything in x not finite?  Then *wild becomes 1, else it stays.  And of each row of
+ * queries the logarithm of the sum of its weights, if asked for. */
+enum { ATTENTION_LOOK_THREADS = 256 };
+struct attention_look_call {
+    const void *x;                      /* NULL: nothing to look at */
+    int64_t batch, head, row;           /* from one to the next, in elements */
+    uint32_t heads, rows, vectors, all; /* vectors of a row; of all rows */
+    uint32_t *wild;
+    const float *top, *sum;
+    float *weight; /* NULL: not asked for */
+    int64_t weights;
 };
 
 #endif

@@ -107,6 +107,17 @@ FN int64_t looked_at(const struct attention_call *a, int64_t row, int tile)
     return looked_at_from(a, rest_of(row, a->length), at_most(a->rows - row, tile));
 }
 
+/* Is there nothing to do after all?  All threads of a launch see the same. */
+FN int called_off(const struct attention_call *a)
+{
+#ifdef HALF /* whose attention cuDNN may have made */
+    return a->only_if && !*a->only_if;
+#else
+    (void)a;
+    return 0;
+#endif
+}
+
 /* `tile`: rows of a block; `width`: its columns. */
 FN struct spot spot_of(const struct attention_call *a, int tile, int width)
 {

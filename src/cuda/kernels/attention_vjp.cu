@@ -52,6 +52,34 @@ FN void put_slopes(void *to, int64_t row, int64_t column, int64_t columns, const
             y[column + k] = OUT(v[k] * scale);
 }
 
+/* What is taken off slopes: a team for each row. */
+KERNEL(K(cu_attention_delta), struct attention_vjp_call)
+{
+    const struct attention_call *c = &a.c;
+    if (called_off(c))
+        return;
+    int team = a.delta_team, part = (int)threadIdx.x % team;
+    int64_t row = (int64_t)blockIdx.x * ((int)blockDim.x / team) + (int)threadIdx.x / team, all = c->units * c->rows;
+    int there = row < all;
+    row = there ? row : 0;
+    int64_t unit = over(row, c->rows), r = rest_of(row, c->rows);
+    const S *y = (const S *)a.result + row * c->e;
+    const S *ct = (const S *)a.ct.p + place_of_unit(c, &a.ct, unit, c->group) + row_place(c, &a.ct, r);
+    T sum = 0;
+    if (a.result_vectors)
+        for (int64_t k = part * LANES; k < c->e; k += team * LANES) {
+            union lanes u, v;
+            COPY_LANES(u.v, y + k, sizeof u.v);
+            COPY_LANES(v.v, ct + k, sizeof v.v);
+            for (int i = 0; i < LANES; i++) sum += IN(u.v[i]) * IN(v.v[i]);
+        }
+    else
+        for (int64_t k = part; k < c->e; k += team) sum += IN(y[k]) * IN(ct[k]);
+    for (int bits = team / 2; bits > 0; bits /= 2) sum += SHUFFLE_XOR(sum, bits);
+    if (there && part == 0)
+        ((T *)a.delta)[row] = sum;
+}
+
 /* A sink's weight is exp(sink - top) / sum, and nothing is behind it: a warp for each. */
 KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
 {
