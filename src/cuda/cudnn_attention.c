@@ -333,7 +333,7 @@ static bool describe_call(struct dnn_attention *a, const struct run *r, const st
     bool fits = dtype_is_half(t) && !p->mask && !p->sinks && (!p->a->causal || p->length == p->keys) && g->major >= 8 &&
                 c->ndim <= 1 && p->length >= CUDNN_LEAST_QUERIES && p->keys >= CUDNN_LEAST_QUERIES && p->d == p->e &&
                 p->d > 0 && p->d % LANES == 0 && p->d <= (g->major == 9 ? LARGE : USUAL) &&
-                rows <= MOST_ELEMENTS / p->d && (double)rows * (double)p->keys * (double)p->d >= (double)least_work;
+                rows <= MOST_ELEMENTS / p->d && 2 * (double)rows * (double)p->keys * (double)p->d >= (double)least_work;
     memset(a, 0, sizeof *a);
     *a = (struct dnn_attention){ .gpu = g->number, .type = cudnn_type_of(t), .back = ct != NULL };
     a->causal = p->a->causal;

@@ -133,8 +133,8 @@ static void tell(const struct dnn_plan *p, int status, double since)
     else if (status)
         fprintf(stderr, ", which is no graph of its: %s", status == DNN_UNUSED ? "too large" : dnn.status_text(status));
     else
-        fprintf(stderr, ", %d engines named, the last %lld, notes %#x", p->named, (long long)e->number,
-                (unsigned)e->notes);
+        fprintf(stderr, ", %d engines named, the last %lld, notes %#x, workspace asked for %lld", p->named,
+                (long long)e->number, (unsigned)e->notes, (long long)p->workspace);
     fprintf(stderr, "; asked for %.1f ms\n", now() - since);
 }
 
@@ -149,12 +149,12 @@ static bool try_config(struct dnn_plan *p, void *handle, void *config)
     dnn_finish(&m, d);
     if (!m.status)
         m.status = dnn.get(d, CUDNN_PLAN_WORKSPACE, CUDNN_IS_INT64, 1, &n, &bytes);
+    p->workspace = bytes;
     if (m.status || bytes > MOST_WORKSPACE) {
         destroy_all(&m);
         return false;
     }
     p->it = d;
-    p->workspace = bytes;
     return true;
 }
 

@@ -66,15 +66,19 @@ KERNEL(K(cu_attention_delta), struct attention_vjp_call)
     const S *y = (const S *)a.result + row * c->e;
     const S *ct = (const S *)a.ct.p + place_of_unit(c, &a.ct, unit, c->group) + row_place(c, &a.ct, r);
     T sum = 0;
-    if (a.result_vectors)
-        for (int64_t k = part * LANES; k < c->e; k += team * LANES) {
+    int e = (int)c->e;
+    if (a.result_vectors) {
+        ROLLED
+        for (int k = part * LANES; k < e; k += team * LANES) {
             union lanes u, v;
             COPY_LANES(u.v, y + k, sizeof u.v);
             COPY_LANES(v.v, ct + k, sizeof v.v);
             for (int i = 0; i < LANES; i++) sum += IN(u.v[i]) * IN(v.v[i]);
         }
-    else
-        for (int64_t k = part; k < c->e; k += team) sum += IN(y[k]) * IN(ct[k]);
+    } else {
+        ROLLED
+        for (int k = part; k < e; k += team) sum += IN(y[k]) * IN(ct[k]);
+    }
     for (int bits = team / 2; bits > 0; bits /= 2) sum += SHUFFLE_XOR(sum, bits);
     if (there && part == 0)
         ((T *)a.delta)[row] = sum;
