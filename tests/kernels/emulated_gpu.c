@@ -445,11 +445,8 @@ static mx attended_back(const struct trial *t, const mx x[])
     if (a.sinks)
         in[n++] = mx_broadcast_to(x[5], 2, scores);
     mx_infer_n(&op_attention, &a, n, in, 3, y);
-    mx each = mx_multiply(mx_astype(y[0], y[1]->dtype), mx_astype(x[6], y[1]->dtype));
     in[n] = x[6];
-    in[n + 1] = y[1];
-    in[n + 2] = y[2];
-    in[n + 3] = mx_sum(each, (int[]){ -1 }, 1, false);
+    for (int i = 0; i < 3; i++) in[n + 1 + i] = y[i];
     mx_infer_n(&op_attention_vjp, &a, n + 4, in, 3 + a.sinks, dx);
     return dx[t->n];
 }
