@@ -201,7 +201,7 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
         return cut_few(c, t);
     if (t == DT_float32 && gpu_has(g, &parts, "attention", "attention_parts_64", t))
         return cut_parts(g, c);
-    bool many = units && c->rows > ATTENTION_GROUP_ROWS / 2 &&
+    bool many = units && c->rows > ATTENTION_GROUP_ROWS / 2 && !c->only_if && /* of others more blocks end at once */
                 gpu_has(g, &groups[t], "attention_groups", "attention_groups_64", t);
     struct cut cut = units ? cut_halves(c, t, many) : (struct cut){ NULL };
     return cut.name ? cut : cut_numbers(c, t);
@@ -402,7 +402,7 @@ static struct slopes slopes_to(struct gpu *g, int to, const struct attention_cal
     static struct gpu_known warps[DT_COUNT], groups[DT_COUNT];
     struct slopes s = { NULL };
     bool half = dtype_is_half(t), tall = least(c->rows, c->keys) > ATTENTION_GROUP_ROWS / 2;
-    if (half && tall && gpu_has(g, &groups[t], "attention_groups_vjp", "attention_groups_to_keys_64", t))
+    if (half && tall && !c->only_if && gpu_has(g, &groups[t], "attention_groups_vjp", "attention_groups_to_keys_64", t))
         s = groups_to(to, c, t);
     if (half && !s.name && gpu_has(g, &warps[t], "attention_vjp", "attention_warps_to_keys_64", t))
         s = warps_to(to, c, t);

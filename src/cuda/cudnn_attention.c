@@ -5,9 +5,10 @@
  * weights, which is our top, with a sum of 1.
  *
  * A key that a query does not see has a weight of 0 there, which times infinity is no number.  So under a causal mask a
- * kernel of ours looks whether V, or in the derivative what has become of the queries, has anything that is not finite:
- * whatever is not finite among the derivative's operands makes something so in that.  Then our kernels, which leave out
- * what is not seen, do all again; else their blocks end at once. */
+ * kernel of ours looks for what is not finite, and if there is anything our kernels, which leave out what is not seen,
+ * do all again; else their blocks end at once.  It need not look at much: the last query sees all keys, so the last row
+ * of a result has anything of V that is not finite, and its gradient anything of K and V; the first key is seen by all
+ * queries, so in that of K is anything of Q and the cotangent. */
 #include "cuda/cudnn_attention.h"
 
 #include <float.h>
@@ -381,12 +382,6 @@ static void give_numbers(struct given *g, const struct dnn_attention *a, const s
         give(g, ONE, &n->one);
 }
 
-static int set_words(const struct run *r, const void *p, uint32_t word, int64_t n)
-{
-    return gpu_check(gpu_of(r), "attention",
-                     cu.words_set((uint64_t)p, word, (size_t)n, gpu_direct(gpu_stream(r->stream))));
-}
-
 static int launch_look(const struct run *r, const struct attention_plan *p, struct attention_look_call *look)
 {
     static struct gpu_found found[DT_COUNT];
@@ -394,32 +389,41 @@ static int launch_look(const struct run *r, const struct attention_plan *p, stru
     enum dtype t = (enum dtype)p->q->dtype;
     struct gpu *g = gpu_of(r);
     void *kernel = gpu_find(g, &found[t], "attention", "attention_look", t);
-    int64_t each = greatest(look->all, look->weights), blocks = ceil_div(each, ATTENTION_LOOK_THREADS);
+    int64_t blocks = greatest(ceil_div(look->queries, ATTENTION_LOOK_THREADS), 1);
     return !kernel || gpu_launch(r->stream, "attention", kernel, least(blocks, g->multiprocessors * BLOCKS),
                                  ATTENTION_LOOK_THREADS, (void *[]){ look });
 }
 
-/* Has an array of so many heads and rows anything that is not finite?  The answer is in a word on the device. */
-static struct buffer *look_at(const struct run *r, const struct attention_plan *p, const void *x, const struct lying *l,
-                              int64_t heads, int64_t rows)
+/* For sums, which versions before 9.6 add to what is there. */
+static int zero(const struct run *r, float *p, int64_t n)
+{
+    enum { FIRST_THAT_DOES = 90600 };
+    if (dnn.version() >= FIRST_THAT_DOES)
+        return 0;
+    void *stream = gpu_direct(gpu_stream(r->stream));
+    return gpu_check(gpu_of(r), "attention", cu.words_set((uint64_t)p, 0, (size_t)n, stream));
+}
+
+/* Looks at row `row` of each of so many heads of a result, whose rows are `rows`. */
+static void look_at(struct attention_look_call *look, int k, const struct attention_plan *p, const void *x,
+                    int64_t heads, int64_t rows, int64_t row)
+{
+    look->x[k] = (const uint16_t *)x + row * p->d;
+    look->step[k] = rows * p->d;
+    look->rows[k] = (uint32_t)(p->batch * heads);
+    look->vectors = (uint32_t)(p->d / gpu_lanes(DT_float16));
+}
+
+/* A word on the device that says whether there was anything; NULL: it failed. */
+static struct buffer *look_now(const struct run *r, const struct attention_plan *p, struct attention_look_call *look)
 {
     struct buffer *wild = buffer_new_on(r->stream, sizeof(uint32_t));
-    if (!wild)
+    look->wild = wild ? buffer_on(wild, r->stream) : NULL;
+    if (wild && launch_look(r, p, look)) {
+        buffer_release(wild);
         return NULL;
-    uint32_t vectors = (uint32_t)(p->d / gpu_lanes(DT_float16));
-    struct attention_look_call look = { .x = x,
-                                        .batch = l->step[BATCH],
-                                        .head = l->step[HEAD],
-                                        .row = l->step[ROW],
-                                        .heads = (uint32_t)heads,
-                                        .rows = (uint32_t)rows,
-                                        .vectors = vectors,
-                                        .all = (uint32_t)(p->batch * heads * rows) * vectors,
-                                        .wild = buffer_on(wild, r->stream) };
-    if (!set_words(r, look.wild, 0, 1) && !launch_look(r, p, &look))
-        return wild;
-    buffer_release(wild);
-    return NULL;
+    }
+    return wild;
 }
 
 /* Whatever failed is done by our kernels. */
@@ -433,8 +437,6 @@ static bool done(bool yes)
 bool gpu_cudnn_attention(const struct run *r, const struct attention_plan *p, const struct attention_call *c,
                          struct buffer **wild)
 {
-    const float one = 1;
-    uint32_t bits;
     struct dnn_attention a;
     struct given g = { 0 };
     struct dnn_plan *plan = describe_call(&a, r, p, c, NULL) ? dnn_plan_on(a.gpu, &attentions, &a) : NULL;
@@ -449,13 +451,13 @@ bool gpu_cudnn_attention(const struct run *r, const struct attention_plan *p, co
     give(&g, WEIGHT, c->top);
     int e = dnn_run(r, plan, g.n, g.id, g.at);
     dnn_let_go(a.gpu, plan, e > 0);
-    memcpy(&bits, &one, sizeof bits);
-    if (e || set_words(r, c->sum, bits, p->batch * p->heads * p->length))
+    if (e)
         return done(false);
+    struct attention_look_call look = { .sum = c->sum, .queries = p->batch * p->heads * p->length };
     if (!a.causal)
-        return true;
-    *wild = look_at(r, p, c->v.p, &a.v, p->kv, p->keys);
-    return done(*wild != NULL);
+        return done(!launch_look(r, p, &look));
+    look_at(&look, 0, p, c->y, p->heads, p->length, p->length - 1);
+    return done((*wild = look_now(r, p, &look)) != NULL);
 }
 
 bool gpu_cudnn_attention_vjp(const struct run *r, const struct attention_plan *p, const struct attention_vjp_call *a,
@@ -476,7 +478,6 @@ bool gpu_cudnn_attention_vjp(const struct run *r, const struct attention_plan *p
         return done(false);
     }
     float *weight = buffer_on(room, r->stream);
-    struct attention_look_call look = { .top = c->top, .sum = c->sum, .weight = weight, .weights = rows };
     struct numbers n = numbers_of(p);
     give_numbers(&g, &key, &n);
     give(&g, Q, c->q.p);
@@ -491,15 +492,15 @@ bool gpu_cudnn_attention_vjp(const struct run *r, const struct attention_plan *p
     give(&g, DV, a->dv);
     if (sums)
         give(&g, DQ_SUM, weight + 2 * each);
-    bool fine = !launch_look(r, p, &look) && (!sums || !set_words(r, weight + 2 * each, 0, sums));
+    struct attention_look_call before = { .top = c->top, .sum = c->sum, .weight = weight, .queries = rows },
+                               after = { 0 };
+    bool fine = !launch_look(r, p, &before) && (!sums || !zero(r, weight + 2 * each, sums));
     int e = fine ? dnn_run(r, plan, g.n, g.id, g.at) : DNN_UNUSED;
-    fine = !e;
     dnn_let_go(key.gpu, plan, e > 0);
     buffer_release(room);
-    if (fine && key.causal) {
-        struct lying row = { { p->heads * p->length * p->d, p->length * p->d, p->d } };
-        *wild = look_at(r, p, c->y, &row, p->heads, p->length);
-        fine = *wild != NULL;
-    }
-    return done(fine);
+    if (e || !key.causal)
+        return done(!e);
+    look_at(&after, 0, p, c->y, p->heads, p->length, p->length - 1);
+    look_at(&after, 1, p, a->dk, p->kv, p->keys, 0);
+    return done((*wild = look_now(r, p, &after)) != NULL);
 }

@@ -60,18 +60,38 @@ KERNEL(K(cu_attention_merge), struct attention_call)
 }
 
 #ifdef HALF
-KERNEL(K(cu_attention_look), struct attention_look_call)
+/* Is anything not finite in n rows? */
+FN int has_wild_rows(const S *x, int64_t step, uint32_t n, uint32_t vectors)
 {
-    uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x, any = 0;
-    for (uint32_t i = first; i < a.all; i += step) {
-        uint32_t row = i / a.vectors, head = row / a.rows, w[4];
-        const S *x = (const S *)a.x + head / a.heads * a.batch + head % a.heads * a.head + row % a.rows * a.row;
-        COPY_LANES(w, x + i % a.vectors * LANES, sizeof w);
+    uint32_t any = 0;
+    for (uint32_t i = threadIdx.x; i < n * vectors; i += ATTENTION_LOOK_THREADS) {
+        uint32_t w[4];
+        COPY_LANES(w, x + i / vectors * step + i % vectors * LANES, sizeof w);
         for (int k = 0; k < 4; k++) any |= (w[k] & K(EXPONENTS)) + K(ONES);
     }
-    if (any & 0x80008000u)
-        *a.wild = 1;
-    for (int64_t i = first; a.weight && i < a.weights; i += step) a.weight[i] = a.top[i] + m_log_f32(a.sum[i]);
+    return (any & 0x80008000u) != 0;
+}
+
+KERNEL(K(cu_attention_look), struct attention_look_call)
+{
+    SHARED uint32_t any;
+    for (int64_t i = (int64_t)blockIdx.x * ATTENTION_LOOK_THREADS + threadIdx.x; i < a.queries;
+         i += (int64_t)gridDim.x * ATTENTION_LOOK_THREADS)
+        if (a.weight)
+            a.weight[i] = a.top[i] + m_log_f32(a.sum[i]);
+        else
+            a.sum[i] = 1;
+    if (blockIdx.x || !a.wild)
+        return;
+    if (threadIdx.x == 0)
+        any = 0;
+    BARRIER();
+    for (int k = 0; k < ATTENTION_LOOKS; k++)
+        if (has_wild_rows((const S *)a.x[k], a.step[k], a.rows[k], a.vectors))
+            any = 1;
+    BARRIER();
+    if (threadIdx.x == 0)
+        *a.wild = any;
 }
 #endif
 

@@ -116,17 +116,18 @@ struct attention_vjp_call {
     void *dk, *dv, *dsinks;
 };
 
-/* Beside cuDNN's attention: is anything in x not finite?  Then *wild becomes 1, else it stays.  And of each row of
- * queries the logarithm of the sum of its weights, if asked for. */
-enum { ATTENTION_LOOK_THREADS = 256 };
+/* Beside cuDNN's attention.  A block looks at rows of results: *wild becomes whether there is anything not finite.  And
+ * of each row of queries becomes `weight` the logarithm of the sum of its weights or, if that is NULL, its sum 1. */
+enum { ATTENTION_LOOK_THREADS = 256, ATTENTION_LOOKS = 2 };
 struct attention_look_call {
-    const void *x;                      /* NULL: nothing to look at */
-    int64_t batch, head, row;           /* from one to the next, in elements */
-    uint32_t heads, rows, vectors, all; /* vectors of a row; of all rows */
-    uint32_t *wild;
-    const float *top, *sum;
-    float *weight; /* NULL: not asked for */
-    int64_t weights;
+    const void *x[ATTENTION_LOOKS]; /* the first of these rows */
+    int64_t step[ATTENTION_LOOKS];  /* from one to the next, in elements */
+    uint32_t rows[ATTENTION_LOOKS];
+    uint32_t vectors; /* of a row */
+    uint32_t *wild;   /* NULL: nothing is looked at */
+    const float *top;
+    float *sum, *weight;
+    int64_t queries; /* 0: nothing is made of them */
 };
 
 #endif
