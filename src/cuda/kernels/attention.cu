@@ -75,6 +75,7 @@ FN int has_wild_rows(const S *x, int64_t step, uint32_t n, uint32_t vectors)
 KERNEL(K(cu_attention_look), struct attention_look_call)
 {
     SHARED uint32_t any;
+    ROLLED
     for (int64_t i = (int64_t)blockIdx.x * ATTENTION_LOOK_THREADS + threadIdx.x; i < a.queries;
          i += (int64_t)gridDim.x * ATTENTION_LOOK_THREADS)
         if (a.weight)
@@ -86,6 +87,7 @@ KERNEL(K(cu_attention_look), struct attention_look_call)
     if (threadIdx.x == 0)
         any = 0;
     BARRIER();
+    ROLLED
     for (int k = 0; k < ATTENTION_LOOKS; k++)
         if (has_wild_rows((const S *)a.x[k], a.step[k], a.rows[k], a.vectors))
             any = 1;
