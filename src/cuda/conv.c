@@ -111,6 +111,8 @@ enum kernel {
     LARGE,
     DIRECT,
     SPLIT,
+    SPLIT_GROUPS_64,
+    SPLIT_GROUPS_128,
     CELLS,
     CELL_WEIGHTS,
     WEIGHT_SMALL,
@@ -154,6 +156,8 @@ static void *kernel_of(const struct run *r, enum kernel k)
         [SMALL] = "conv_small",
         [LARGE] = "conv_large",
         [SPLIT] = "conv_split",
+        [SPLIT_GROUPS_64] = "conv_split_groups_64",
+        [SPLIT_GROUPS_128] = "conv_split_groups_128",
         [DIRECT] = "conv_direct",
         [CELLS] = "conv_cells",
         [CELL_WEIGHTS] = "conv_cell_weights",
@@ -163,7 +167,8 @@ static void *kernel_of(const struct run *r, enum kernel k)
         [MERGE] = "conv_merge",
     };
     enum dtype t = (enum dtype)r->y[0]->dtype;
-    return gpu_find(gpu_of(r), &found[k][t], "conv", names[k], t);
+    bool groups = k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128;
+    return gpu_find(gpu_of(r), &found[k][t], groups ? "conv_split_groups" : "conv", names[k], t);
 }
 
 /* The pieces' sums, in order; zeros where there are no pieces. */
@@ -216,6 +221,27 @@ static void cut_directly(struct conv_call *c, const struct largest *l, bool of_w
     c->pieces = (int32_t)(of_weights ? ceil_div(stretches, c->piece) : 1);
 }
 
+/* Do four warps multiply float32 together, what is read 16 bytes at a time? */
+static bool has_split_groups(struct gpu *g, const struct conv_call *c, enum dtype t)
+{
+    static struct gpu_known slot;
+    return t == DT_float32 && c->vectors && gpu_has(g, &slot, "conv_split_groups", "conv_split_groups_64", t);
+}
+
+/* Tiles of half the width, for most of the device. */
+static bool cut_narrowly(struct conv_call *c, struct gpu *g, int64_t positions, int64_t depth, int64_t count)
+{
+    enum { MANY = 128 };
+    int64_t down = ceil_div(positions, SPLIT_GROUP_ROWS);
+    if (c->out > PRODUCT_SMALL || c->out <= PRODUCT_SMALL / 2 || down * count < MANY ||
+        !has_split_groups(g, c, DT_float32))
+        return false;
+    c->down = (int32_t)down;
+    c->across = c->pieces = 1;
+    c->piece = (int32_t)(ceil_div(depth, PRODUCT_STEP) * PRODUCT_STEP);
+    return true;
+}
+
 static enum kernel cut(const struct run *r, struct conv_call *c, const struct largest *l, bool of_weights, bool whole)
 {
     enum dtype t = (enum dtype)r->y[0]->dtype;
@@ -225,10 +251,14 @@ static enum kernel cut(const struct run *r, struct conv_call *c, const struct la
         cut_directly(c, l, of_weights, whole);
     else if (of_weights)
         k = cut_tiles(c, gpu_of(r), t, c->out, columns, positions, count, whole);
+    else if (t == DT_float32 && cut_narrowly(c, gpu_of(r), positions, columns, count))
+        k = SPLIT_GROUPS_64;
     else
         k = cut_tiles(c, gpu_of(r), t, positions, c->out, columns, count, whole);
     c->plain = (of_weights ? c->in : c->out) % 4 == 0 && c->pieces == 1;
-    return !of_weights ? k : (k == SPLIT ? LARGE : k) + WEIGHT_SMALL; /* libraries make those faster */
+    if (of_weights)
+        return (k == SPLIT ? LARGE : k) + WEIGHT_SMALL; /* libraries make those faster */
+    return k == SPLIT && has_split_groups(gpu_of(r), c, t) ? SPLIT_GROUPS_128 : k;
 }
 
 /* One launch, of those phases that the call has; whole: all of the result is made of them. */
@@ -239,7 +269,9 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
     if (of_weights && product3(l.taps) == 0)
         return 0; /* the zeros that were made */
     enum kernel k = cut(r, c, &l, of_weights, whole);
+    bool groups = k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128;
     int threads = c->direct ? CONV_THREADS : dtype_is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    size_t bytes = groups ? SPLIT_GROUP_BYTES : k == SPLIT ? PRODUCT_SPLIT_BYTES : 0;
     void *kernel = kernel_of(r, k);
     struct buffer *b = NULL;
     int failed = !kernel;
@@ -248,8 +280,8 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
         c->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     int64_t blocks = (int64_t)c->down * c->across * c->pieces * c->groups * l.count;
-    failed = failed || gpu_launch_shared(r->stream, r->node->op->name, kernel, blocks, threads,
-                                         k == SPLIT ? PRODUCT_SPLIT_BYTES : 0, (void *[]){ c });
+    failed = failed || gpu_launch_shared(r->stream, r->node->op->name, kernel, blocks,
+                                         groups ? SPLIT_GROUP_THREADS : threads, bytes, (void *[]){ c });
     failed = failed || (c->pieces > 1 && merge_pieces(r, c));
     if (b)
         buffer_release(b);
@@ -360,7 +392,8 @@ static bool is_split(const struct run *r, mx x, mx w, mx y)
     call_of(r, &c, &p, x, w, false);
     take_phases(&c, &p, first);
     struct largest l = largest_of(&c);
-    return cut(r, &c, &l, false, true) == SPLIT;
+    enum kernel k = cut(r, &c, &l, false, true);
+    return k == SPLIT || k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128;
 }
 
 /* ---- few channels of the result */

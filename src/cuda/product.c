@@ -11,7 +11,20 @@
 #include "cuda/producer.h"
 #include "ops/matmul.h"
 
-enum kernel { SMALL, LARGE, TALL, WARP_GROUPS, SMALL_TF32, SPLIT, ALONG, ACROSS, MERGE, OUTER, KERNELS };
+enum kernel {
+    SMALL,
+    LARGE,
+    TALL,
+    WARP_GROUPS,
+    SMALL_TF32,
+    SPLIT,
+    SPLIT_GROUPS,
+    ALONG,
+    ACROSS,
+    MERGE,
+    OUTER,
+    KERNELS
+};
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -68,6 +81,13 @@ static bool is_split(struct gpu *g, const struct product_args *a)
 {
     bool reads = a->a.vectors && a->b.vectors && !a->order && !a->bounds;
     return reads && (a->rounded || (gpu_splits(g) && has_tf32(g)));
+}
+
+/* Do four warps multiply them together, by three products? */
+static bool has_split_groups(struct gpu *g)
+{
+    static struct gpu_known slot;
+    return gpu_has(g, &slot, "product_split_groups", "product_split_groups", DT_float32);
 }
 
 static bool has_large_tiles(struct gpu *g, const struct product_args *a, enum dtype t)
@@ -195,7 +215,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
         [SMALL] = "product_small",           [LARGE] = "product_large", [TALL] = "product_tall",
         [SMALL_TF32] = "product_small_tf32", [SPLIT] = "product_split", [ALONG] = "product_along",
         [ACROSS] = "product_across",         [MERGE] = "product_merge", [OUTER] = "product_outer",
-        [WARP_GROUPS] = "product_groups"
+        [WARP_GROUPS] = "product_groups",    [SPLIT_GROUPS] = "product_split_groups"
     };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
@@ -213,13 +233,16 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     int64_t sums = a->batches * a->m * a->n;
     a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
     if (t == DT_float32 && k == LARGE && is_split(g, a)) {
-        k = SPLIT;
-        bytes = PRODUCT_SPLIT_BYTES;
+        bool groups = !a->rounded && has_split_groups(g);
+        k = groups ? SPLIT_GROUPS : SPLIT;
+        threads = groups ? SPLIT_GROUP_THREADS : threads;
+        bytes = groups ? SPLIT_GROUP_BYTES : PRODUCT_SPLIT_BYTES;
     } else if (a->rounded && k == SMALL) {
         k = SMALL_TF32;
     }
     t = kernels_of(t);
-    void *kernel = gpu_find(g, &found[k][t], k == WARP_GROUPS ? names[k] : "product", names[k], t);
+    bool apart = k == WARP_GROUPS || k == SPLIT_GROUPS; /* a module of that name */
+    void *kernel = gpu_find(g, &found[k][t], apart ? names[k] : "product", names[k], t);
     struct buffer *b = NULL;
     int failed = !kernel;
     if (!failed && a->pieces > 1) {
@@ -383,12 +406,14 @@ int gpu_multiply_at(const struct run *r, enum dtype t, const struct gpu_product_
 /* Is it of large tiles of float32 with all bits, and deep?  A library has them multiplied number by number. */
 static bool is_split_product(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y)
 {
-    enum { LEAST_DEPTH = 2048, LEAST_SIZE = 1 << 20 }; /* measured, beside cuBLASLt on an H200 */
+    enum { LEAST_DEPTH = 2048, LEAST_OF_GROUPS = 256, LEAST_SIZE = 1 << 20 }; /* measured, beside cuBLASLt on an H200 */
     struct product_args a = { 0 };
-    if (y->dtype != DT_float32 || gpu_tf32() || p->k < LEAST_DEPTH || p->m * p->n < LEAST_SIZE)
+    struct gpu *g = gpu_of(r);
+    if (y->dtype != DT_float32 || gpu_tf32() || p->m * p->n < LEAST_SIZE ||
+        p->k < (has_split_groups(g) ? LEAST_OF_GROUPS : LEAST_DEPTH))
         return false;
     describe(r, p, n, x, y, &a);
-    return is_split(gpu_of(r), &a) && cut_tiles(gpu_of(r), &a, DT_float32) == LARGE;
+    return is_split(g, &a) && cut_tiles(g, &a, DT_float32) == LARGE;
 }
 
 /* By a library, if there is one that does it as fast, else by our kernels. */

@@ -426,6 +426,9 @@ static unsigned most_shared(void *function)
                                          "cu_attention_parts_to_keys_256_f32",
                                          "cu_product_groups_f16",
                                          "cu_product_groups_bf16",
+                                         "cu_product_split_groups_f32",
+                                         "cu_conv_split_groups_64_f32",
+                                         "cu_conv_split_groups_128_f32",
 #define X(f, bits)                                                                                 \
     "cu_qmm_groups_64_" #f "_f16", "cu_qmm_groups_64_" #f "_bf16", "cu_qmm_groups_128_" #f "_f16", \
         "cu_qmm_groups_128_" #f "_bf16",

@@ -119,15 +119,17 @@ def test_large_ones(dtype, case):
 @pytest.mark.parametrize("channels", [3, 8])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_many_tiles(dtype, channels):
-    """As many as larger ones are for."""
+    """As many as larger ones are for, and as many as channels fill half of."""
     both(dtype, (2, 8200, channels), (65, 2, channels), padding=1)
+    both(dtype, (2, 8200, channels), (44, 2, channels), padding=1)
 
 
-def test_special_numbers_in_many_tiles():
+@pytest.mark.parametrize("channels", [64, 68])
+def test_special_numbers_in_many_tiles(channels):
     """What no position sees is not lost, and NaN comes of nothing else."""
-    x, w = np.ones((2, 8200, 8), np.float32), np.ones((68, 2, 8), np.float32)
+    x, w = np.ones((2, 8200, 8), np.float32), np.ones((channels, 2, 8), np.float32)
     x[0, 3, 1], x[0, 500, 2], x[1, 8199, 7], x[1, 0, 0] = np.inf, np.nan, -np.inf, np.finfo(np.float32).max
-    w[67, 1, 3], w[5] = np.inf, 0
+    w[-1, 1, 3], w[5] = np.inf, 0
     x, w = mx.array(x), mx.array(w)
     here, there = (np.array(mx.conv1d(x, w, padding=1, stream=s)) for s in (mx.gpu, mx.cpu))
     np.testing.assert_array_equal(here, there)

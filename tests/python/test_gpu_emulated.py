@@ -37,7 +37,8 @@ def test_packed_products_of_earlier_devices():
 @pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
 def test_products_of_earlier_devices():
     passes("test_gpu_picks.py", "-k", "many_rows", PRETEND_MAJOR="8")
-    passes("test_gpu_products.py", "-k", "tall_tiles", PRETEND_MAJOR="8")
+    passes("test_gpu_products.py", "-k", "tall_tiles or many_tiles", PRETEND_MAJOR="8")
+    passes("test_gpu_conv.py", "-k", "many_tiles", PRETEND_MAJOR="8")
 
 
 def passes(*arguments, **variables):

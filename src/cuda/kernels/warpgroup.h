@@ -113,6 +113,18 @@ FN void group_wait_but_one(void) { asm volatile("wgmma.wait_group.sync.aligned 1
 GROUP_PRODUCTS(f16, "f16")
 GROUP_PRODUCTS(bf16, "bf16")
 
+/* The same of float32 as TF32, of which bits that it has not do not count: eight elements of each row. */
+#define GROUP_PRODUCT_TF32(n, numbers, A, B, ADD)                                                                     \
+    FN void group_product_##n##_tf32(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)              \
+    {                                                                                                                 \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32"   \
+                     ".tf32 {" numbers "}, " A ", " B ", p, 1, 1;}"                                                   \
+                     : SUMS_##n(c)                                                                                    \
+                     : "l"(a), "l"(b), "r"(add));                                                                     \
+    }
+GROUP_PRODUCT_TF32(64, NUMBERS_32, "%32", "%33", "%34")
+GROUP_PRODUCT_TF32(128, NUMBERS_64, "%64", "%65", "%66")
+
 #else
 
 typedef struct {
@@ -207,6 +219,27 @@ GROUP_PRODUCTS(64, bf16)
 GROUP_PRODUCTS(128, bf16)
 GROUP_PRODUCTS(256, f16)
 GROUP_PRODUCTS(256, bf16)
+
+FN float tf32_of(shared_matrix m, int row, int column)
+{
+    uintptr_t at = (uintptr_t)m.p + (uint32_t)(row * PANEL_ROW + column * 4);
+    return seen_as_tf32(*(const float *)(at ^ (at >> 7 & 7) << 4));
+}
+#define GROUP_PRODUCT_TF32(n)                                                                                      \
+    FN void group_product_##n##_tf32(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)           \
+    {                                                                                                              \
+        int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;      \
+        float x[2][8];                                                                                             \
+        for (int i = 0; i < 16; i++) x[i / 8][i % 8] = tf32_of(a, row + i / 8 * 8, i % 8);                         \
+        for (int j = 0; j < n / 8; j++)                                                                            \
+            for (int e = 0; e < 4; e++) {                                                                          \
+                double sum = add ? (double)c[j][e] : 0;                                                            \
+                for (int k = 0; k < 8; k++) sum += (double)x[e / 2][k] * (double)tf32_of(b, 8 * j + t + e % 2, k); \
+                c[j][e] = cut_to_f32(sum);                                                                         \
+            }                                                                                                      \
+    }
+GROUP_PRODUCT_TF32(64)
+GROUP_PRODUCT_TF32(128)
 
 #endif
 #endif

@@ -1,0 +1,146 @@
+/* product_split_groups.cu: large products of float32 by products of matrices that four warps make together:
+ * cu_product_split_groups_f32.  Devices of 9.0 alone; others have the tiles of product_split.inc, whose operands and
+ * results these have. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/product_at.h"
+#include "cuda/kernels/signal.h"
+#include "cuda/kernels/warpgroup.h"
+
+#include "cuda/kernels/product_results.h"
+
+#define COLUMNS 128
+#define N(name) name##_128
+#include "cuda/kernels/split_groups.inc"
+
+enum { STEP = N(STEP), EACH = SPLIT_GROUP_ROWS / N(AT_ONCE) };
+
+/* What a thread fetches of an operand: of lines AT_ONCE apart four neighbours; or, across, two squares of four lines
+ * and four depths that are 16 apart, of which it turns each. */
+struct way {
+    const float *from;
+    int64_t step, on; /* step: between those lines, or from depth to depth; on: to the next step */
+    int line, depth;
+};
+FN struct way way_of(const struct product_operand *o, const int across, const float *x)
+{
+    struct way w;
+    int thread = (int)threadIdx.x, lane = thread % 32;
+    w.line = across ? (thread / 32 * 8 + lane % 2 + lane / 8 * 2) * 4 : thread / (STEP / 4);
+    w.depth = across ? lane / 2 % 4 * 4 : thread % (STEP / 4) * 4;
+    w.from = x + w.line * o->line + w.depth * o->depth;
+    w.step = across ? o->depth : N(AT_ONCE) * o->line;
+    w.on = STEP * o->depth;
+    return w;
+}
+
+/* The next step, of which there are so many lines and so much depth; zeros behind. */
+FN void fetch(float v[EACH][4], struct way *w, const int across, int lines, int depth)
+{
+    UNROLLED
+    for (int n = 0; n < EACH; n++) {
+        int at = across ? n / 4 * 16 + n % 4 : n; /* in steps */
+        int here = across ? w->line < lines && w->depth + at < depth
+                          : w->line + n * N(AT_ONCE) < lines && w->depth < depth;
+        struct words4 x = { { 0 } };
+        if (here)
+            x = *(const struct words4 *)WIDE_AT(w->from + at * w->step, 16);
+        UNROLLED
+        for (int e = 0; e < 4; e++) v[n][e] = f32_bits(x.w[e]);
+    }
+    w->from += w->on;
+}
+
+FN void put(unsigned char *to, float v[EACH][4], const struct way *w, const int across)
+{
+    UNROLLED
+    for (int n = 0; n < EACH; n++) {
+        if (across) {
+            int square = n / 4 * 4, i = n % 4;
+            const float x[4] = { v[square][i], v[square + 1][i], v[square + 2][i], v[square + 3][i] };
+            N(put_parts)(to + in_panel(w->line + i, w->depth / 4 + square), N(ROW_BYTES), x);
+        } else {
+            N(put_parts)(to + in_panel(w->line + n * N(AT_ONCE), w->depth / 4), N(ROW_BYTES), v[n]);
+        }
+    }
+}
+
+FN void fetch_all(const struct product_args *a, const struct spot *s, unsigned char *memory, struct N(signals) * g,
+                  const int a_across, const int b_across)
+{
+    struct way x =
+        way_of(&a->a, a_across, (const float *)a->a.p + s->at.at[0] + s->row * a->a.line + s->from * a->a.depth);
+    struct way y =
+        way_of(&a->b, b_across, (const float *)a->b.p + s->at.at[1] + s->column * a->b.line + s->from * a->b.depth);
+    int tall = at_most(s->bottom - s->row, SPLIT_GROUP_ROWS), wide = at_most(a->n - s->column, COLUMNS);
+    struct N(ring) r = { memory, 0, 0 };
+    float u[EACH][4], v[EACH][4];
+    int left = (int)(s->end - s->from);
+    fetch(u, &x, a_across, tall, left);
+    fetch(v, &y, b_across, wide, left);
+    ROLLED
+    for (; left > 0; left -= STEP) {
+        unsigned char *to = memory + r.now * N(STAGE);
+        signal_wait(&g->read[r.now], ~(uint32_t)r.turn & 1);
+        put(to, u, &x, a_across);
+        fetch(u, &x, a_across, tall, left - STEP);
+        put(to + 2 * N(ROW_BYTES), v, &y, b_across);
+        fetch(v, &y, b_across, wide, left - STEP);
+        show_to_products();
+        signal_arrive(&g->full[r.now]);
+        N(next)(&r);
+    }
+}
+
+/* Row i times column j, number by number. */
+FN_APART float sum_at(const struct product_args *a, const struct spot *s, int64_t i, int64_t j)
+{
+    const float *x = (const float *)a->a.p + s->at.at[0] + i * a->a.line;
+    const float *y = (const float *)a->b.p + s->at.at[1] + j * a->b.line;
+    float sum = 0;
+    if (i < s->bottom && j < a->n)
+        for (int64_t k = s->from; k < s->end; k++) sum = m_fma_f32(x[k * a->a.depth], y[k * a->b.depth], sum);
+    return sum;
+}
+
+FN void multiply_all(const struct product_args *a, const struct spot *s, unsigned char *memory, struct N(signals) * g,
+                     int mine)
+{
+    float sum[COLUMNS / 8][4];
+    int64_t row = s->row + N(row_of_group)(mine);
+    N(multiply_parts)(sum, g, memory, (int)(s->end - s->from), mine);
+    if (N(is_missing)(sum)) {
+        struct spot at = *s; /* what has an address is not in registers */
+        int g8 = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;
+        UNROLLED
+        for (int j = 0; j < COLUMNS / 8; j++) UNROLLED
+        for (int e = 0; e < 4; e++)
+            if (sum[j][e] != sum[j][e])
+                sum[j][e] = sum_at(a, &at, row + g8 + e / 2 * 8, s->column + 8 * j + t + e % 2);
+    }
+    UNROLLED
+    for (int j = 0; j < COLUMNS / 8; j++) put_of_warp(a, s, row, s->column + 8 * j, sum[j]);
+}
+
+BOUNDED_KERNEL(K(cu_product_split_groups), struct product_args, SPLIT_GROUP_THREADS, 1)
+{
+    SHARED_BYTES(bytes, SPLIT_GROUP_BYTES);
+    SHARED struct N(signals) signals;
+    unsigned char *memory = first_panel(bytes);
+    struct spot s = spot_of(&a, SPLIT_GROUP_ROWS, COLUMNS);
+    int mine = (int)threadIdx.x / GROUP_THREADS - 1;
+    if (threadIdx.x == 0)
+        N(new_signals)(&signals);
+    BARRIER();
+    if (mine >= 0)
+        multiply_all(&a, &s, memory, &signals, mine);
+    else if (a.a.across && a.b.across)
+        fetch_all(&a, &s, memory, &signals, 1, 1);
+    else if (a.a.across)
+        fetch_all(&a, &s, memory, &signals, 1, 0);
+    else if (a.b.across)
+        fetch_all(&a, &s, memory, &signals, 0, 1);
+    else
+        fetch_all(&a, &s, memory, &signals, 0, 0);
+}

@@ -1,0 +1,1 @@
+#include "cuda/kernels/conv_split_groups.cu"

@@ -1,0 +1,1 @@
+#include "cuda/kernels/product_split_groups.cu"
