@@ -115,6 +115,7 @@ enum kernel {
     SPLIT_GROUPS_128,
     CELLS,
     CELL_WEIGHTS,
+    THIN_WEIGHTS,
     WEIGHT_SMALL,
     WEIGHT_LARGE,
     WEIGHT_DIRECT,
@@ -161,6 +162,7 @@ static void *kernel_of(const struct run *r, enum kernel k)
         [DIRECT] = "conv_direct",
         [CELLS] = "conv_cells",
         [CELL_WEIGHTS] = "conv_cell_weights",
+        [THIN_WEIGHTS] = "conv_thin_weights",
         [WEIGHT_SMALL] = "conv_weight_small",
         [WEIGHT_LARGE] = "conv_weight_large",
         [WEIGHT_DIRECT] = "conv_weight_direct",
@@ -174,8 +176,10 @@ static void *kernel_of(const struct run *r, enum kernel k)
 /* The pieces' sums, in order; zeros where there are no pieces. */
 static int merge_pieces(const struct run *r, struct conv_call *c)
 {
+    enum { MOST_EACH = 16, LARGEST_TEAM = 16 };
     void *kernel = kernel_of(r, MERGE);
-    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->size, PRODUCT_THREADS),
+    c->team = (int32_t)gpu_power_of_two(ceil_div(c->pieces, MOST_EACH), LARGEST_TEAM);
+    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->size * c->team, PRODUCT_THREADS),
                                  PRODUCT_THREADS, (void *[]){ c });
 }
 
@@ -577,6 +581,60 @@ static int run_with_more_channels(const struct run *r, mx x, mx w, mx y, bool of
            gpu_copy_box(r, &b, gpu_address(r, w), gpu_address(r, weights));
 }
 
+/* Is it a gradient by few weights, and large?  Tiles of libraries would be all but empty. */
+static bool is_thin(const struct run *r, struct conv_thin *c, mx x, mx w, mx y)
+{
+    struct conv_plan p;
+    conv_plan_of(&p, r->args, x, w, y);
+    bool is = x->dtype == DT_float32 && !gpu_tf32() && p.groups == 1 && p.out <= CONV_THIN_OUT && p.in % 4 == 0 &&
+              p.in >= CONV_THIN_CHANNELS / 4 && is_within(&p, true) && p.axis[0].in == 1 && p.axis[0].taps == 1 &&
+              p.axis[0].out == 1;
+    *c = (struct conv_thin){ .x = gpu_pointer(r, x),
+                             .y = gpu_pointer(r, y),
+                             .images = (int32_t)p.images,
+                             .in = (int32_t)p.in,
+                             .out = (int32_t)p.out,
+                             .size = w->size };
+    for (int i = 0; i < 2; i++) {
+        const struct conv_whole *a = &p.axis[1 + i];
+        is = is && a->stride == 1 && a->spread == 1 && (a->dilation == 1 || a->taps == 1) &&
+             a->taps <= CONV_THIN_TAPS && a->low >= -INT32_MAX / 2 && a->low <= INT32_MAX / 2;
+        c->taps[i] = (int32_t)a->taps;
+        c->low[i] = (int32_t)a->low;
+    }
+    c->rows = (int32_t)p.axis[1].in;
+    c->columns = (int32_t)p.axis[2].in;
+    c->y_rows = (int32_t)p.axis[1].out;
+    c->y_columns = (int32_t)p.axis[2].out;
+    c->tiles = (int32_t)ceil_div(c->columns, CONV_THIN_TILE);
+    c->tile = (int32_t)ceil_div(c->columns, c->tiles);
+    c->chunks = (int32_t)ceil_div(c->in, CONV_THIN_CHANNELS);
+    return is && (uintptr_t)c->x % 16 == 0 &&
+           p.images * c->rows * (int64_t)c->tiles * c->chunks >= 16 * CONV_CELL_BLOCKS;
+}
+
+static int run_thin(const struct run *r, struct conv_thin *c)
+{
+    enum { BLOCKS = 2 }; /* of a multiprocessor */
+    int64_t rows = (int64_t)c->images * c->rows;
+    int64_t stretches = greatest(BLOCKS * gpu_of(r)->multiprocessors / (c->tiles * (int64_t)c->chunks), 1);
+    c->each = (int32_t)ceil_div(rows, least(stretches, rows));
+    stretches = ceil_div(rows, c->each);
+    struct conv_call merged = { .result = gpu_pointer(r, r->y[0]),
+                                .size = c->size,
+                                .pieces = (int32_t)(stretches * c->tiles) };
+    void *kernel = kernel_of(r, THIN_WEIGHTS);
+    struct buffer *b = kernel ? buffer_new_on(r->stream, (size_t)(merged.size * merged.pieces) * sizeof(float)) : NULL;
+    if (!b)
+        return 1;
+    merged.partial = c->partial = buffer_on(b, r->stream);
+    int failed = gpu_launch(r->stream, r->node->op->name, kernel, stretches * c->tiles * c->chunks, CONV_THIN_THREADS,
+                            (void *[]){ c }) ||
+                 merge_pieces(r, &merged);
+    buffer_release(b);
+    return failed;
+}
+
 /* One tap: of each position, or the sum over all of them. */
 static int run_as_product(const struct run *r, mx x, mx other, bool of_weights)
 {
@@ -597,6 +655,9 @@ static int run_taps(const struct run *r, mx x[2], mx_own hold[2], bool of_weight
     struct conv_cells c;
     bool cells = !of_weights && is_of_cells(r, &c, x[0], *w, *y);
     bool ours = cells ? !gpu_tf32() : !of_weights && is_split(r, x[0], *w, *y);
+    struct conv_thin thin;
+    if (of_weights && is_thin(r, &thin, x[0], *w, *y))
+        return run_thin(r, &thin);
     if (!ours && gpu_cudnn_conv(r, x[0], *w, *y, of_weights))
         return 0;
     if (cells)

@@ -11,20 +11,7 @@
 #include "cuda/producer.h"
 #include "ops/matmul.h"
 
-enum kernel {
-    SMALL,
-    LARGE,
-    TALL,
-    WARP_GROUPS,
-    SMALL_TF32,
-    SPLIT,
-    SPLIT_GROUPS,
-    ALONG,
-    ACROSS,
-    MERGE,
-    OUTER,
-    KERNELS
-};
+enum kernel { SMALL, LARGE, TALL, WARP_GROUPS, SMALL_TF32, SPLIT, SPLIT_GROUPS, ALONG, ACROSS, MERGE, OUTER, KERNELS };
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -211,12 +198,17 @@ static enum kernel cut_elements(struct product_args *a)
 static int launch_product(const struct run *r, enum dtype t, struct product_args *a, bool exact)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
-    static const char *const names[KERNELS] = {
-        [SMALL] = "product_small",           [LARGE] = "product_large", [TALL] = "product_tall",
-        [SMALL_TF32] = "product_small_tf32", [SPLIT] = "product_split", [ALONG] = "product_along",
-        [ACROSS] = "product_across",         [MERGE] = "product_merge", [OUTER] = "product_outer",
-        [WARP_GROUPS] = "product_groups",    [SPLIT_GROUPS] = "product_split_groups"
-    };
+    static const char *const names[KERNELS] = { [SMALL] = "product_small",
+                                                [LARGE] = "product_large",
+                                                [TALL] = "product_tall",
+                                                [SMALL_TF32] = "product_small_tf32",
+                                                [SPLIT] = "product_split",
+                                                [ALONG] = "product_along",
+                                                [ACROSS] = "product_across",
+                                                [MERGE] = "product_merge",
+                                                [OUTER] = "product_outer",
+                                                [WARP_GROUPS] = "product_groups",
+                                                [SPLIT_GROUPS] = "product_split_groups" };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     a->rounded = t == DT_float32 && !exact && gpu_tf32() && has_tf32(g);
@@ -406,7 +398,7 @@ int gpu_multiply_at(const struct run *r, enum dtype t, const struct gpu_product_
 /* Is it of large tiles of float32 with all bits, and deep?  A library has them multiplied number by number. */
 static bool is_split_product(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y)
 {
-    enum { LEAST_DEPTH = 2048, LEAST_OF_GROUPS = 256, LEAST_SIZE = 1 << 20 }; /* measured, beside cuBLASLt on an H200 */
+    enum { LEAST_DEPTH = 2048, LEAST_OF_GROUPS = 512, LEAST_SIZE = 1 << 20 }; /* measured, beside cuBLASLt on an H200 */
     struct product_args a = { 0 };
     struct gpu *g = gpu_of(r);
     if (y->dtype != DT_float32 || gpu_tf32() || p->m * p->n < LEAST_SIZE ||

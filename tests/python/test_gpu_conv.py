@@ -116,6 +116,38 @@ def test_large_ones(dtype, case):
     both_gradients(dtype, x, w, **how)
 
 
+THIN = [
+    ((3, 18, 70, 24), (3, 3, 3, 24), {"padding": 1}),
+    ((40, 100, 16), (2, 2, 16), {"padding": 3}),
+    ((2, 9, 130, 68), (4, 3, 2, 68), {"padding": ([0, 2], [1, 0])}),
+    ((2, 40, 65, 20), (1, 1, 3, 20), {"padding": (2, 0), "kernel_dilation": (2, 1)}),
+]
+
+
+@pytest.mark.parametrize("case", THIN, ids=str)
+def test_few_weights_of_many_positions(case):
+    """Blocks walk through rows: the result has up to four channels, weights up to three taps of an axis."""
+    x, w, how = case
+    both_gradients(mx.float32, x, w, **how)
+
+
+def test_special_numbers_in_few_weights():
+    """What is beside the result's edge is not met, whatever it is."""
+    r = np.random.default_rng(0)
+    x, y = r.standard_normal((3, 18, 70, 24), np.float32), r.standard_normal((3, 18, 70, 3), np.float32)
+    x[0, 0, :, 3], x[1, :, 69, 4], x[2, 17, 0, 5], x[0, 9, 33, 6] = np.inf, np.nan, -np.inf, np.finfo(np.float32).max
+    y[1, 5, 6, 0] = np.inf
+    x, y, w = mx.array(x), mx.array(y), mx.zeros((3, 3, 3, 24))
+
+    def by_weights(stream):
+        with mx.stream(stream):
+            return np.array(mx.vjp(lambda w: mx.conv2d(x, w, padding=1), [w], [y])[1][0])
+
+    here, there = by_weights(mx.gpu), by_weights(mx.cpu)
+    np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-3)
+    assert 0 < np.isnan(there).sum() < there.size / 4
+
+
 @pytest.mark.parametrize("channels", [3, 8])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_many_tiles(dtype, channels):

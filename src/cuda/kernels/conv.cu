@@ -17,11 +17,17 @@
 /* The pieces' sums, in order; zeros where there are none. */
 KERNEL(K(cu_conv_merge), struct conv_call)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.size)
-        return;
+    SHARED T sums[PRODUCT_THREADS];
+    int elements = PRODUCT_THREADS / a.team, part = (int)threadIdx.x / elements;
+    int64_t i = (int64_t)blockIdx.x * elements + (int)threadIdx.x % elements, each = (a.pieces + a.team - 1) / a.team;
+    int64_t end = (part + 1) * each < a.pieces ? (part + 1) * each : a.pieces;
     T sum = 0;
-    for (int64_t p = 0; p < a.pieces; p++) sum += ((const T *)a.partial)[p * a.size + i];
+    for (int64_t p = part * each; p < end && i < a.size; p++) sum += ((const T *)a.partial)[p * a.size + i];
+    sums[threadIdx.x] = sum;
+    BARRIER();
+    if (part || i >= a.size)
+        return;
+    for (int k = 1; k < a.team; k++) sum += sums[(int)threadIdx.x + k * elements];
     ((S *)a.result)[i] = OUT(sum);
 }
 
@@ -68,4 +74,5 @@ KERNEL(K(cu_conv_merge), struct conv_call)
 #include "cuda/kernels/conv_direct.inc"
 #ifdef LARGE
 #include "cuda/kernels/conv_cells.inc"
+#include "cuda/kernels/conv_thin.inc"
 #endif

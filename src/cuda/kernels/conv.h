@@ -41,6 +41,7 @@ struct conv_call {
     int32_t down, across, pieces;    /* tiles of a group and phase, and pieces of what is summed up, of `piece` each */
     int32_t piece;
     int64_t size; /* size: of the result */
+    int32_t team; /* of the merging of pieces: threads that have an element, a power of two */
 };
 
 /* Few output channels (conv_cells.inc): a thread makes so many neighbouring cells of so many numbers each, from so many
@@ -63,6 +64,20 @@ struct conv_cells {
     int32_t steps;      /* so often, for all channels */
     int32_t taps[2];    /* of the first axes, of any phase at most */
     int64_t size;       /* of the weights as blocks read them */
+};
+
+/* Gradients by few weights (conv_thin.inc), of images whose neighbours meet neighbours: taps of both axes and channels
+ * of the result at most; a block has so many channels of the input and columns at most. */
+enum { CONV_THIN_TAPS = 3, CONV_THIN_OUT = 4, CONV_THIN_CHANNELS = 64, CONV_THIN_TILE = 64, CONV_THIN_THREADS = 128 };
+
+struct conv_thin {
+    const void *x, *y;
+    void *partial;                     /* sums of each piece, one after another */
+    int32_t images, rows, columns, in; /* of the input */
+    int32_t y_rows, y_columns, out;    /* of the result */
+    int32_t taps[2], low[2];           /* low: places before the first */
+    int32_t tile, tiles, chunks, each; /* columns of a block; tiles of a row; of channels; rows of a block */
+    int64_t size;                      /* of the weights */
 };
 
 #endif

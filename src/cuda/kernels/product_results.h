@@ -143,4 +143,17 @@ FN void put_of_warp(const struct product_args *a, const struct spot *s, int64_t 
 }
 #endif
 
+#if HAS_WARP_PRODUCTS && defined LARGE
+/* Row i times column j, number by number. */
+FN_APART float sum_at(const struct product_args *a, const struct spot *s, int64_t i, int64_t j)
+{
+    const float *x = (const float *)a->a.p + s->at.at[0] + i * a->a.line;
+    const float *y = (const float *)a->b.p + s->at.at[1] + j * a->b.line;
+    float sum = 0;
+    if (i < s->bottom && j < a->n)
+        for (int64_t k = s->from; k < s->end; k++) sum = m_fma_f32(x[k * a->a.depth], y[k * a->b.depth], sum);
+    return sum;
+}
+#endif
+
 #endif

@@ -41,8 +41,8 @@ FN void fetch(float v[EACH][4], struct way *w, const int across, int lines, int 
     UNROLLED
     for (int n = 0; n < EACH; n++) {
         int at = across ? n / 4 * 16 + n % 4 : n; /* in steps */
-        int here = across ? w->line < lines && w->depth + at < depth
-                          : w->line + n * N(AT_ONCE) < lines && w->depth < depth;
+        int here =
+            across ? w->line < lines && w->depth + at < depth : w->line + n * N(AT_ONCE) < lines && w->depth < depth;
         struct words4 x = { { 0 } };
         if (here)
             x = *(const struct words4 *)WIDE_AT(w->from + at * w->step, 16);
@@ -91,17 +91,6 @@ FN void fetch_all(const struct product_args *a, const struct spot *s, unsigned c
         signal_arrive(&g->full[r.now]);
         N(next)(&r);
     }
-}
-
-/* Row i times column j, number by number. */
-FN_APART float sum_at(const struct product_args *a, const struct spot *s, int64_t i, int64_t j)
-{
-    const float *x = (const float *)a->a.p + s->at.at[0] + i * a->a.line;
-    const float *y = (const float *)a->b.p + s->at.at[1] + j * a->b.line;
-    float sum = 0;
-    if (i < s->bottom && j < a->n)
-        for (int64_t k = s->from; k < s->end; k++) sum = m_fma_f32(x[k * a->a.depth], y[k * a->b.depth], sum);
-    return sum;
 }
 
 FN void multiply_all(const struct product_args *a, const struct spot *s, unsigned char *memory, struct N(signals) * g,

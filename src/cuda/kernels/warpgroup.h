@@ -114,13 +114,13 @@ GROUP_PRODUCTS(f16, "f16")
 GROUP_PRODUCTS(bf16, "bf16")
 
 /* The same of float32 as TF32, of which bits that it has not do not count: eight elements of each row. */
-#define GROUP_PRODUCT_TF32(n, numbers, A, B, ADD)                                                                     \
-    FN void group_product_##n##_tf32(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)              \
-    {                                                                                                                 \
-        asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32"   \
-                     ".tf32 {" numbers "}, " A ", " B ", p, 1, 1;}"                                                   \
-                     : SUMS_##n(c)                                                                                    \
-                     : "l"(a), "l"(b), "r"(add));                                                                     \
+#define GROUP_PRODUCT_TF32(n, numbers, A, B, ADD)                                                                   \
+    FN void group_product_##n##_tf32(float c[n / 8][4], shared_matrix a, shared_matrix b, const int add)            \
+    {                                                                                                               \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32" \
+                     ".tf32 {" numbers "}, " A ", " B ", p, 1, 1;}"                                                 \
+                     : SUMS_##n(c)                                                                                  \
+                     : "l"(a), "l"(b), "r"(add));                                                                   \
     }
 GROUP_PRODUCT_TF32(64, NUMBERS_32, "%32", "%33", "%34")
 GROUP_PRODUCT_TF32(128, NUMBERS_64, "%64", "%65", "%66")
