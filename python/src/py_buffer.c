@@ -640,6 +640,11 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
         PyErr_SetString(exc_conversion, "[from_dlpack] expected complex64 on a GPU, got complex128");
         return -1;
     }
+    if (on.ctx && size && (uintptr_t)data % itemsize) {
+        PyErr_Format(exc_value, "[array] expected elements of %zu bytes at multiples of that, got memory at %p", itemsize,
+                     (void *)data);
+        return -1;
+    }
     if (on.ctx) {
         const int64_t *strides = rows || size == 0 ? NULL : d->strides;
         *out = mlx_array_new_borrowed_on(on, data, shape, strides, d->ndim, t, owner, release_owner);

@@ -326,6 +326,8 @@ int solver_queue(const struct work *w, struct problem p, const struct steps *by,
             e = queue_problem(s->handle, s->params, &one, o);
     }
     lock_give(&solving);
+    if (e)
+        cu.stream_wait(stream); /* those that are queued use the workspaces still */
     return report(asker, e);
 }
 

@@ -296,6 +296,8 @@ class TestIn:
         for typestr in (">f4", "<f-32", "<f0"):
             with pytest.raises(TypeError, match=f"cannot convert elements of type '{typestr}'"):
                 mx.array(Other(a, typestr=typestr))
+        with pytest.raises(ValueError, match=r"^\[array\] expected elements of 4 bytes at multiples of that"):
+            mx.array(Other(a, data=(a.ctypes.data + 2, False)))
         with pytest.raises(ValueError, match="multiples of the size of an element"):
             mx.array(Other(a, strides=(16, 6)))
         for strides in ((), (16,)):
