@@ -21,7 +21,8 @@ sanitize_file() {
         .venv/bin/python -m pytest -q -p no:xdist --most "$most" \
         --deselect tests/python/test_gpu_load.py::test_an_exit_meanwhile \
         --deselect tests/python/test_gpu_copies.py::test_a_fork_while_another_thread_copies \
-        --deselect tests/python/test_gpu_copies.py::test_an_exit_while_another_thread_copies --junitxml "$name.xml" "$file" >"$name.log" 2>&1
+        --deselect tests/python/test_gpu_copies.py::test_an_exit_while_another_thread_copies \
+        --junitxml "$name.xml" "$file" >"$name.log" 2>&1
     status=$?
     [ $status = 0 ] || cat "$name.log" "$name.txt"
     echo "$tool $file: status $status, $((SECONDS - start)) s, $(tail -1 "$name.log")"

@@ -150,6 +150,8 @@ static enum kernel cut_tiles(struct conv_call *c, struct gpu *g, enum dtype t, i
     return !is_large ? SMALL : t == DT_float32 && c->vectors && gpu_splits(g) ? SPLIT : LARGE;
 }
 
+static bool is_of_groups(enum kernel k) { return k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128; }
+
 static void *kernel_of(const struct run *r, enum kernel k)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
@@ -169,8 +171,7 @@ static void *kernel_of(const struct run *r, enum kernel k)
         [MERGE] = "conv_merge",
     };
     enum dtype t = (enum dtype)r->y[0]->dtype;
-    bool groups = k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128;
-    return gpu_find(gpu_of(r), &found[k][t], groups ? "conv_split_groups" : "conv", names[k], t);
+    return gpu_find(gpu_of(r), &found[k][t], is_of_groups(k) ? "conv_split_groups" : "conv", names[k], t);
 }
 
 /* The pieces' sums, in order; zeros where there are no pieces. */
@@ -273,9 +274,11 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
     if (of_weights && product3(l.taps) == 0)
         return 0; /* the zeros that were made */
     enum kernel k = cut(r, c, &l, of_weights, whole);
-    bool groups = k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128;
-    int threads = c->direct ? CONV_THREADS : dtype_is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
-    size_t bytes = groups ? SPLIT_GROUP_BYTES : k == SPLIT ? PRODUCT_SPLIT_BYTES : 0;
+    int threads = is_of_groups(k)    ? SPLIT_GROUP_THREADS
+                  : c->direct        ? CONV_THREADS
+                  : dtype_is_half(t) ? PRODUCT_THREADS_HALF
+                                     : PRODUCT_THREADS;
+    size_t bytes = is_of_groups(k) ? SPLIT_GROUP_BYTES : k == SPLIT ? PRODUCT_SPLIT_BYTES : 0;
     void *kernel = kernel_of(r, k);
     struct buffer *b = NULL;
     int failed = !kernel;
@@ -284,8 +287,7 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool of_weigh
         c->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     int64_t blocks = (int64_t)c->down * c->across * c->pieces * c->groups * l.count;
-    failed = failed || gpu_launch_shared(r->stream, r->node->op->name, kernel, blocks,
-                                         groups ? SPLIT_GROUP_THREADS : threads, bytes, (void *[]){ c });
+    failed = failed || gpu_launch_shared(r->stream, r->node->op->name, kernel, blocks, threads, bytes, (void *[]){ c });
     failed = failed || (c->pieces > 1 && merge_pieces(r, c));
     if (b)
         buffer_release(b);
@@ -397,7 +399,7 @@ static bool is_split(const struct run *r, mx x, mx w, mx y)
     take_phases(&c, &p, first);
     struct largest l = largest_of(&c);
     enum kernel k = cut(r, &c, &l, false, true);
-    return k == SPLIT || k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128;
+    return k == SPLIT || is_of_groups(k);
 }
 
 /* ---- few channels of the result */
