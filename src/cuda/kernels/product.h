@@ -26,7 +26,7 @@ enum { PRODUCT_GROUP_ROWS = 128, PRODUCT_GROUP_COLUMNS = 256, PRODUCT_GROUP_STAG
 
 /* The same of float32 by TF32 (split_groups.inc): a block's rows; shared memory, with what a panel may have to skip to
  * begin at a multiple of 1,024. */
-enum { SPLIT_GROUP_ROWS = 128, SPLIT_GROUP_THREADS = 384 };
+enum { SPLIT_GROUP_ROWS = 128, SPLIT_GROUP_THREADS = 512 };
 #define SPLIT_GROUP_BYTES ((192 << 10) + 1024)
 
 /* The lines of an operand run along k: the rows of a, the columns of b.  Steps are in elements, of any sign. */

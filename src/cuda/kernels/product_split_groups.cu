@@ -16,8 +16,9 @@
 
 enum { STEP = N(STEP), EACH = SPLIT_GROUP_ROWS / N(AT_ONCE) };
 
-/* What a thread fetches of an operand: of lines AT_ONCE apart four neighbours; or, across, two squares of four lines
- * and four depths that are 16 apart, of which it turns each. */
+/* What a thread fetches of an operand: of lines AT_ONCE apart four neighbours; or, across, four lines and four depths,
+ * which it turns: eight neighbouring fours of lines are a warp's, four of depths, so that all of its words are read from
+ * whole sectors and are written to different banks. */
 struct way {
     const float *from;
     int64_t step, on; /* step: between those lines, or from depth to depth; on: to the next step */
@@ -27,8 +28,8 @@ FN struct way way_of(const struct product_operand *o, const int across, const fl
 {
     struct way w;
     int thread = (int)threadIdx.x, lane = thread % 32;
-    w.line = across ? (thread / 32 * 8 + lane % 2 + lane / 8 * 2) * 4 : thread / (STEP / 4);
-    w.depth = across ? lane / 2 % 4 * 4 : thread % (STEP / 4) * 4;
+    w.line = across ? (thread / 32 % 4 * 8 + lane % 2 + lane / 8 * 2) * 4 : thread / (STEP / 4);
+    w.depth = across ? (thread / 128 * 4 + lane / 2 % 4) * 4 : thread % (STEP / 4) * 4;
     w.from = x + w.line * o->line + w.depth * o->depth;
     w.step = across ? o->depth : N(AT_ONCE) * o->line;
     w.on = STEP * o->depth;
@@ -57,9 +58,8 @@ FN void put(unsigned char *to, float v[EACH][4], const struct way *w, const int 
     UNROLLED
     for (int n = 0; n < EACH; n++) {
         if (across) {
-            int square = n / 4 * 4, i = n % 4;
-            const float x[4] = { v[square][i], v[square + 1][i], v[square + 2][i], v[square + 3][i] };
-            N(put_parts)(to + in_panel(w->line + i, w->depth / 4 + square), N(ROW_BYTES), x);
+            const float x[4] = { v[0][n], v[1][n], v[2][n], v[3][n] };
+            N(put_parts)(to + in_panel(w->line + n, w->depth / 4), N(ROW_BYTES), x);
         } else {
             N(put_parts)(to + in_panel(w->line + n * N(AT_ONCE), w->depth / 4), N(ROW_BYTES), v[n]);
         }
@@ -118,18 +118,22 @@ BOUNDED_KERNEL(K(cu_product_split_groups), struct product_args, SPLIT_GROUP_THRE
     SHARED struct N(signals) signals;
     unsigned char *memory = first_panel(bytes);
     struct spot s = spot_of(&a, SPLIT_GROUP_ROWS, COLUMNS);
-    int mine = (int)threadIdx.x / GROUP_THREADS - 1;
+    int mine = N(group)();
     if (threadIdx.x == 0)
         N(new_signals)(&signals);
     BARRIER();
-    if (mine >= 0)
+    if (mine >= 0) {
+        MORE_REGISTERS(168);
         multiply_all(&a, &s, memory, &signals, mine);
-    else if (a.a.across && a.b.across)
-        fetch_all(&a, &s, memory, &signals, 1, 1);
-    else if (a.a.across)
-        fetch_all(&a, &s, memory, &signals, 1, 0);
-    else if (a.b.across)
-        fetch_all(&a, &s, memory, &signals, 0, 1);
-    else
-        fetch_all(&a, &s, memory, &signals, 0, 0);
+    } else {
+        FEWER_REGISTERS(88);
+        if (a.a.across && a.b.across)
+            fetch_all(&a, &s, memory, &signals, 1, 1);
+        else if (a.a.across)
+            fetch_all(&a, &s, memory, &signals, 1, 0);
+        else if (a.b.across)
+            fetch_all(&a, &s, memory, &signals, 0, 1);
+        else
+            fetch_all(&a, &s, memory, &signals, 0, 0);
+    }
 }
