@@ -641,8 +641,8 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
         return -1;
     }
     if (on.ctx && size && (uintptr_t)data % itemsize) {
-        PyErr_Format(exc_value, "[array] expected elements of %zu bytes at multiples of that, got memory at %p", itemsize,
-                     (void *)data);
+        PyErr_Format(exc_value, "[array] expected elements of %zu bytes at multiples of that, got memory at %p",
+                     itemsize, (void *)data);
         return -1;
     }
     if (on.ctx) {

@@ -27,6 +27,11 @@
 #define CUDNN_LEAST_ATTENTION (1 << 27)
 #define CUDNN_LEAST_QUERIES 128
 #endif
+/* Multiply-adds of a call, all that there have been, from which on cuDNN is asked: that takes a twentieth of a second,
+ * the first time of a size of heads one, and saves a third of what our kernels take, which make so many in a tenth. */
+#ifndef CUDNN_ATTENTION_PATIENCE
+#define CUDNN_ATTENTION_PATIENCE 15e12
+#endif
 enum { MOST_ELEMENTS = INT32_MAX }; /* of a tensor: not all engines count in 64 bits */
 
 /* Tensors in memory by name, those by value first; others have numbers behind. */
@@ -288,7 +293,19 @@ static void name(const void *of, FILE *to)
             a->causal ? ", causal" : "");
 }
 
-static const struct dnn_kind attentions = { sizeof(struct dnn_attention), describe, never, name };
+static double work_of(const struct dnn_attention *a)
+{
+    return 2 * (double)(a->batch * a->heads * a->length) * (double)a->keys * (double)a->width;
+}
+
+static int64_t patience(const void *of)
+{
+    const struct dnn_attention *a = of;
+    double work = work_of(a) * (a->back ? 2.5 : 1) / (a->causal ? 2 : 1);
+    return a->same_bits ? 0 : (int64_t)(CUDNN_ATTENTION_PATIENCE / work);
+}
+
+static const struct dnn_kind attentions = { sizeof(struct dnn_attention), describe, never, name, patience };
 
 /* ---- which calls */
 
@@ -317,35 +334,28 @@ static bool is_safe(const struct dnn_attention *a)
     return version != WRONG && version != WRONG_AS_WELL && !(a->back && a->keys % TILE && version <= WRONG_IN_PART);
 }
 
-/* Are sums to be the same bits each time?  For measuring what that takes. */
-static bool same_bits(void)
-{
-    static atomic_int kept;
-    return !setting_switch_kept(&kept, "MLX_ATTENTION_ANY_ORDER", false) || gpu_deterministic();
-}
-
 static bool describe_call(struct dnn_attention *a, const struct run *r, const struct attention_plan *p,
                           const struct attention_call *c, const struct attention_operand *ct)
 {
     enum { USUAL = 128, LARGE = 256, LANES = 8 };
     const struct gpu *g = gpu_of(r);
     enum dtype t = (enum dtype)p->q->dtype;
-    int64_t rows = p->batch * p->heads * p->length, least_work = CUDNN_LEAST_ATTENTION;
+    int64_t rows = p->batch * p->heads * p->length;
     bool fits = dtype_is_half(t) && !p->mask && !p->sinks && (!p->a->causal || p->length == p->keys) && g->major >= 8 &&
                 c->ndim <= 1 && p->length >= CUDNN_LEAST_QUERIES && p->keys >= CUDNN_LEAST_QUERIES && p->d == p->e &&
                 p->d > 0 && p->d % LANES == 0 && p->d <= (g->major == 9 ? LARGE : USUAL) &&
-                rows <= MOST_ELEMENTS / p->d && 2 * (double)rows * (double)p->keys * (double)p->d >= (double)least_work;
+                rows <= MOST_ELEMENTS / p->d;
     memset(a, 0, sizeof *a);
     *a = (struct dnn_attention){ .gpu = g->number, .type = cudnn_type_of(t), .back = ct != NULL };
     a->causal = p->a->causal;
-    a->same_bits = same_bits();
+    a->same_bits = gpu_deterministic();
     a->batch = p->batch;
     a->heads = p->heads;
     a->kv = p->kv;
     a->length = p->length;
     a->keys = p->keys;
     a->width = p->d;
-    return fits && lies(&a->q, &c->q, p->batch, p->heads, p->length, p->d) &&
+    return fits && work_of(a) >= CUDNN_LEAST_ATTENTION && lies(&a->q, &c->q, p->batch, p->heads, p->length, p->d) &&
            lies(&a->k, &c->k, p->batch, p->kv, p->keys, p->d) && lies(&a->v, &c->v, p->batch, p->kv, p->keys, p->d) &&
            (!ct || lies(&a->ct, ct, p->batch, p->heads, p->length, p->d)) && cudnn_works(g->number) && is_safe(a);
 }

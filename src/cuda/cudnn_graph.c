@@ -92,6 +92,8 @@ struct dnn_plan {
     void *it; /* NULL: our kernels do it */
     int64_t workspace;
     int users; /* the table is one */
+    int64_t patience;
+    bool asked;
     int named; /* engines that were asked, the last of them: */
     struct engine engine;
     unsigned char of[];
@@ -196,15 +198,21 @@ static void ask_heuristic(struct dnn_plan *p, void *handle, void *graph, int mod
     destroy_all(&m);
 }
 
-static struct dnn_plan *make_plan(const struct dnn_kind *kind, const void *of, void *handle)
+static struct dnn_plan *make_plan(const struct dnn_kind *kind, const void *of)
 {
-    double since = now();
     struct dnn_plan *p = mx_try_malloc(sizeof *p + kind->bytes);
     if (!p)
         return NULL;
-    *p = (struct dnn_plan){ .kind = kind, .users = 1 };
+    *p = (struct dnn_plan){ .kind = kind, .users = 1, .patience = kind->patience ? kind->patience(of) : 0 };
     memcpy(p->of, of, kind->bytes);
-    void *graph = describe_graph(&p->made, kind, of, handle);
+    return p;
+}
+
+static void ask(struct dnn_plan *p, void *handle)
+{
+    double since = now();
+    p->asked = true;
+    void *graph = describe_graph(&p->made, p->kind, p->of, handle);
     int status = p->made.status;
     if (!status && p->made.n > DNN_DESCRIPTORS - 2) /* a configuration and a plan are to follow */
         status = DNN_UNUSED;
@@ -216,7 +224,6 @@ static struct dnn_plan *make_plan(const struct dnn_kind *kind, const void *of, v
         destroy_all(&p->made);
     if (is_logged(LOG_LIBRARIES))
         tell(p, status, since);
-    return p;
 }
 
 void dnn_release(struct dnn_plan *p)
@@ -254,7 +261,7 @@ struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *
             oldest = i;
     }
     if (i == PLANS) {
-        struct dnn_plan *p = make_plan(kind, of, handle);
+        struct dnn_plan *p = make_plan(kind, of);
         if (!p)
             return NULL;
         i = oldest;
@@ -263,9 +270,12 @@ struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *
         plans[i].plan = p;
         plans[i].hash = hash;
     }
+    struct dnn_plan *p = plans[i].plan;
     plans[i].used = ++plans_used;
-    plans[i].plan->users++;
-    return plans[i].plan;
+    if (!p->asked && p->patience-- <= 0)
+        ask(p, handle);
+    p->users++;
+    return p;
 }
 
 int dnn_queue(const struct dnn_plan *p, void *handle, void *stream, int n, const int64_t ids[], void *const at[],

@@ -38,6 +38,8 @@ struct dnn_kind {
     /* Notes, a bit for each, of which an engine may have none. */
     uint32_t (*never)(const void *of);
     void (*name)(const void *of, FILE *to);
+    /* How often our kernels do it before an engine is asked for; NULL: it is at once. */
+    int64_t (*patience)(const void *of);
 };
 
 struct dnn_plan;

@@ -88,5 +88,5 @@ static void name(const void *of, FILE *to)
     }
 }
 
-const struct dnn_kind dnn_convs = { sizeof(struct dnn_conv), describe, never, name };
+const struct dnn_kind dnn_convs = { sizeof(struct dnn_conv), describe, never, name, NULL };
 const int64_t dnn_conv_ids[PARTS] = { X + 1, W + 1, Y + 1 };

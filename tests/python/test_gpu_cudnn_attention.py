@@ -204,12 +204,22 @@ def test_what_fails_our_kernels_do(folder, call):  # noqa: F811
 
 @pretended
 def test_sums_in_any_order(folder):  # noqa: F811
-    """Asked for, an engine may do that; not where the same bits are."""
+    """The derivative's engine may have them unless the same bits are asked for."""
     for sure, engine in ((0, "engine 0, notes 0x11"), (1, "engine 1, notes 0x1,")):
-        around = {"MLX_ATTENTION_ANY_ORDER": "1", "MLX_DETERMINISTIC": str(sure), "MLX_LOG": "libraries"}
-        results, _, said = calls(FEW, folder, **around)
+        results, _, said = calls(FEW, folder, MLX_DETERMINISTIC=str(sure), MLX_LOG="libraries")
         assert all(error < MOST and n[6:] == [1, 1] for error, n in results)
         assert said.count(engine) == 2 * len(FEW)
+
+
+@pretended
+def test_patience(folder):  # noqa: F811
+    """A shape is its own once there has been much of it; at once where bits have to be the same each time."""
+    few = "f16, batch=1, heads=1, kv=1, length=16, d=8"  # of 4,096 multiply-adds, the derivative of 2.5 times as many
+    for sure, first in ((0, [7, 2]), (1, [0, 0])):
+        results, asked, _ = calls([few] * 9, folder, MLX_DETERMINISTIC=str(sure))
+        by_cudnn = [n[6:] for _, n in results]
+        assert by_cudnn == [[int(i >= first[0]), int(i >= first[1])] for i in range(9)]
+        assert all(error < MOST for error, _ in results)
 
 
 @pretended

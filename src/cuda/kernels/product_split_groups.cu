@@ -16,9 +16,9 @@
 
 enum { STEP = N(STEP), EACH = SPLIT_GROUP_ROWS / N(AT_ONCE) };
 
-/* What a thread fetches of an operand: of lines AT_ONCE apart four neighbours; or, across, four lines and four depths,
- * which it turns: eight neighbouring fours of lines are a warp's, four of depths, so that all of its words are read from
- * whole sectors and are written to different banks. */
+/* What a thread fetches of an operand: four neighbours of each of some lines; or, across, a square of four lines and
+ * four depths, which it turns.  A warp has squares of 32 neighbouring lines and 16 depths: it reads whole sectors, and
+ * what it writes at once is in different banks. */
 struct way {
     const float *from;
     int64_t step, on; /* step: between those lines, or from depth to depth; on: to the next step */
