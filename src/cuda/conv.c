@@ -588,9 +588,10 @@ static bool is_thin(const struct run *r, struct conv_thin *c, mx x, mx w, mx y)
 {
     struct conv_plan p;
     conv_plan_of(&p, r->args, x, w, y);
-    bool is = x->dtype == DT_float32 && !gpu_tf32() && p.groups == 1 && p.out <= CONV_THIN_OUT && p.in % 4 == 0 &&
-              p.in >= CONV_THIN_CHANNELS / 4 && is_within(&p, true) && p.axis[0].in == 1 && p.axis[0].taps == 1 &&
-              p.axis[0].out == 1;
+    enum dtype t = (enum dtype)x->dtype;
+    bool is = (t == DT_float32 ? !gpu_tf32() : dtype_is_half(t)) && p.groups == 1 && p.out <= CONV_THIN_OUT &&
+              p.in % gpu_lanes(t) == 0 && p.in >= CONV_THIN_CHANNELS / 4 && is_within(&p, true) && p.axis[0].in == 1 &&
+              p.axis[0].taps == 1 && p.axis[0].out == 1;
     *c = (struct conv_thin){ .x = gpu_pointer(r, x),
                              .y = gpu_pointer(r, y),
                              .images = (int32_t)p.images,

@@ -119,16 +119,17 @@ def test_large_ones(dtype, case):
 THIN = [
     ((3, 18, 70, 24), (3, 3, 3, 24), {"padding": 1}),
     ((40, 100, 16), (2, 2, 16), {"padding": 3}),
-    ((2, 9, 130, 68), (4, 3, 2, 68), {"padding": ([0, 2], [1, 0])}),
+    ((2, 9, 130, 72), (4, 3, 2, 72), {"padding": ([0, 2], [1, 0])}),
     ((2, 40, 65, 20), (1, 1, 3, 20), {"padding": (2, 0), "kernel_dilation": (2, 1)}),
 ]
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 @pytest.mark.parametrize("case", THIN, ids=str)
-def test_few_weights_of_many_positions(case):
+def test_few_weights_of_many_positions(dtype, case):
     """Blocks walk through rows: the result has up to four channels, weights up to three taps of an axis."""
     x, w, how = case
-    both_gradients(mx.float32, x, w, **how)
+    both_gradients(dtype, x, w, **how)
 
 
 def test_special_numbers_in_few_weights():

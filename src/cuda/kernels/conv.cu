@@ -74,5 +74,7 @@ KERNEL(K(cu_conv_merge), struct conv_call)
 #include "cuda/kernels/conv_direct.inc"
 #ifdef LARGE
 #include "cuda/kernels/conv_cells.inc"
+#endif
+#if defined LARGE || defined HALF
 #include "cuda/kernels/conv_thin.inc"
 #endif
