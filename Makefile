@@ -7,7 +7,7 @@
 #                   kernels for GPUs compiled for every target
 #   make sanitize   all Python tests on a module under the address and undefined-behaviour sanitizers
 #   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
-#   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the Python tests on the GPU
+#   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the tests of C API and Python on the GPU
 #   make sanitize-gpu  the same under compute-sanitizer; TOOLS="memcheck racecheck": some of its tools
 #   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
 #   make soak       random programs on the GPU and the CPU for SECONDS (600), their results compared; SEED=n

@@ -52,6 +52,14 @@ static inline void expect_heard(int n, const char *part)
         expect_heard(1, part); \
     } while (0)
 
+/* How many GPUs there are: the next one is not there. */
+static inline int gpus_here(void)
+{
+    int n = 0;
+    OK(mlx_device_count(&n, MLX_GPU));
+    return n;
+}
+
 /* array(expected) is how the array prints. */
 static inline void expect_array(mlx_array a, const char *expected)
 {

@@ -125,7 +125,7 @@ static void absent_devices(void **state)
     assert_false(yes);
     yes = true;
     OK(mlx_cuda_is_available(&yes));
-    assert_false(yes);
+    assert_int_equal(yes, gpus_here() > 0);
     OK(mlx_metal_start_capture("x"));
     OK(mlx_metal_stop_capture());
     FAILS(mlx_metal_is_available(NULL), "place for the result");
