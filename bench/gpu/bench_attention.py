@@ -25,8 +25,8 @@ SHAPES = {
 
 
 def settle(f, operations):
-    """Call f so often that a library has taken over, which it does after much of the same (docs/cuda.md)."""
-    for _ in range(min(int(4e13 / operations), 1000)):
+    """Call f so often that cuDNN has taken over: after 15e12 multiply-adds of a shape (docs/cuda.md) and some more."""
+    for _ in range(min(int(2 * 20e12 / operations), 1000)):
         mx.eval(f())
 
 

@@ -150,6 +150,9 @@ static enum kernel cut_tiles(struct conv_call *c, struct gpu *g, enum dtype t, i
     return !is_large ? SMALL : t == DT_float32 && c->vectors && gpu_splits(g) ? SPLIT : LARGE;
 }
 
+_Static_assert(WEIGHT_LARGE - WEIGHT_SMALL == LARGE && WEIGHT_DIRECT - WEIGHT_SMALL == DIRECT && !SMALL,
+               "those of weights are in the same order (cut)");
+
 static bool is_of_groups(enum kernel k) { return k == SPLIT_GROUPS_64 || k == SPLIT_GROUPS_128; }
 
 static void *kernel_of(const struct run *r, enum kernel k)
@@ -408,6 +411,10 @@ static bool is_split(const struct run *r, mx x, mx w, mx y)
 #ifndef CONV_CELL_BLOCKS
 #define CONV_CELL_BLOCKS 128
 #endif
+/* Rows of blocks from which on few weights are worth their pieces: some for each block of a device. */
+#ifndef CONV_THIN_LEAST_ROWS
+#define CONV_THIN_LEAST_ROWS 2048
+#endif
 
 /* Neighbouring places of the input for neighbouring taps, and for neighbouring positions of a phase. */
 static bool has_cells(const struct conv_plan *p)
@@ -590,8 +597,8 @@ static bool is_thin(const struct run *r, struct conv_thin *c, mx x, mx w, mx y)
     conv_plan_of(&p, r->args, x, w, y);
     enum dtype t = (enum dtype)x->dtype;
     bool is = (t == DT_float32 ? !gpu_tf32() : dtype_is_half(t)) && p.groups == 1 && p.out <= CONV_THIN_OUT &&
-              p.in % gpu_lanes(t) == 0 && p.in >= CONV_THIN_CHANNELS / 4 && is_within(&p, true) && p.axis[0].in == 1 &&
-              p.axis[0].taps == 1 && p.axis[0].out == 1;
+              p.in % gpu_lanes(t) == 0 && p.in >= CONV_THIN_LEAST_CHANNELS && is_within(&p, true) &&
+              p.axis[0].in == 1 && p.axis[0].taps == 1 && p.axis[0].out == 1;
     *c = (struct conv_thin){ .x = gpu_pointer(r, x),
                              .y = gpu_pointer(r, y),
                              .images = (int32_t)p.images,
@@ -605,15 +612,19 @@ static bool is_thin(const struct run *r, struct conv_thin *c, mx x, mx w, mx y)
         c->taps[i] = (int32_t)a->taps;
         c->low[i] = (int32_t)a->low;
     }
-    c->rows = (int32_t)p.axis[1].in;
-    c->columns = (int32_t)p.axis[2].in;
+    int64_t rows = p.axis[1].out + p.axis[1].taps - 1, columns = p.axis[2].out + p.axis[2].taps - 1;
+    if (!is || columns > INT32_MAX || columns <= 0 || rows <= 0 || p.images > INT32_MAX / rows)
+        return false;
+    c->rows = (int32_t)rows;
+    c->columns = (int32_t)columns;
+    c->x_rows = (int32_t)p.axis[1].in;
+    c->x_columns = (int32_t)p.axis[2].in;
     c->y_rows = (int32_t)p.axis[1].out;
     c->y_columns = (int32_t)p.axis[2].out;
     c->tiles = (int32_t)ceil_div(c->columns, CONV_THIN_TILE);
     c->tile = (int32_t)ceil_div(c->columns, c->tiles);
     c->chunks = (int32_t)ceil_div(c->in, CONV_THIN_CHANNELS);
-    return is && (uintptr_t)c->x % 16 == 0 &&
-           p.images * c->rows * (int64_t)c->tiles * c->chunks >= 16 * CONV_CELL_BLOCKS;
+    return (uintptr_t)c->x % 16 == 0 && p.images * rows * c->tiles * c->chunks >= CONV_THIN_LEAST_ROWS;
 }
 
 static int run_thin(const struct run *r, struct conv_thin *c)

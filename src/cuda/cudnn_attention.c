@@ -27,8 +27,9 @@
 #define CUDNN_LEAST_ATTENTION (1 << 27)
 #define CUDNN_LEAST_QUERIES 128
 #endif
-/* Multiply-adds of a call, all that there have been, from which on cuDNN is asked: that takes a twentieth of a second,
- * the first time of a size of heads one, and saves a third of what our kernels take, which make so many in a tenth. */
+/* Our kernels do a shape until they have made so many multiply-adds of it, which takes a tenth of a second.  Then cuDNN
+ * is asked, which takes half of that, the first time of a size of heads up to a second, and saves a third of what they
+ * take. */
 #ifndef CUDNN_ATTENTION_PATIENCE
 #define CUDNN_ATTENTION_PATIENCE 15e12
 #endif
@@ -40,7 +41,7 @@ enum { BATCH, HEAD, ROW, COLUMN, AXES };
 
 /* All that the choice of a plan depends on: equal bytes are equal calls. */
 struct dnn_attention {
-    int gpu, type, back, causal, same_bits, none;
+    int gpu, type, back, causal, same_bits, unused; /* unused: bytes between members are compared, too */
     int64_t batch, heads, kv, length, keys, width;
     struct lying {
         int64_t step[COLUMN]; /* from one to the next; of columns 1 */

@@ -234,7 +234,7 @@ void dnn_release(struct dnn_plan *p)
     free(p);
 }
 
-/* The plans so far; the one that was used longest ago goes. */
+/* The plans so far. */
 static struct {
     struct dnn_plan *plan;
     uint64_t hash, used;
@@ -249,6 +249,13 @@ static uint64_t hash_of(const void *of, size_t n)
     return h;
 }
 
+/* Those that were never asked for go first: what they have is a count. */
+static bool is_older(int i, int than)
+{
+    bool asked = plans[i].plan && plans[i].plan->asked, others = plans[than].plan && plans[than].plan->asked;
+    return asked != others ? others : plans[i].used < plans[than].used;
+}
+
 struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *handle)
 {
     uint64_t hash = hash_of(of, kind->bytes);
@@ -257,7 +264,7 @@ struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *
         const struct dnn_plan *p = plans[i].plan;
         if (p && plans[i].hash == hash && p->kind == kind && !memcmp(p->of, of, kind->bytes))
             break;
-        if (plans[i].used < plans[oldest].used)
+        if (is_older(i, oldest))
             oldest = i;
     }
     if (i == PLANS) {

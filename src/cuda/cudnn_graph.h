@@ -10,7 +10,7 @@
 #include "cuda/cudnn.h"
 
 /* Descriptors, those that others are made of too; after the first failure nothing more is done. */
-enum { DNN_DESCRIPTORS = 96, DNN_OPERATIONS = 24, DNN_DIMENSIONS = 5, DNN_TENSORS = 12 };
+enum { DNN_DESCRIPTORS = 96, DNN_OPERATIONS = 24, DNN_DIMENSIONS = 5 };
 struct dnn_made {
     void *it[DNN_DESCRIPTORS];
     int n, status;

@@ -79,8 +79,9 @@ static int attention_vjp_shapes(const struct call *c, struct spec out[])
     for (int i = 2; i < 4; i++)
         fits = fits && more[i]->dtype == wide_of(q) && is_like(more[i], q, q->ndim - 2, dim(q, -2), -1);
     if (!fits)
-        return failed(mx_fail("[%s] expected what belongs to queries of shape %s, got a cotangent of shape %s",
-                              c->op->name, shape_of(q), shape_of(more[0])));
+        return failed(mx_fail("[%s] expected a cotangent, the result and two numbers of each of its rows for queries "
+                              "of shape %s, got a cotangent of shape %s and a result of shape %s",
+                              c->op->name, shape_of(q), shape_of(more[0]), shape_of(more[1])));
     for (int i = 0; i < 3; i++) spec_like(&out[i], c->x[i]);
     if (sinks_of(c))
         spec_like(&out[3], sinks_of(c));

@@ -67,13 +67,16 @@ struct conv_cells {
 };
 
 /* Gradients by few weights (conv_thin.inc), of images whose neighbours meet neighbours: taps of both axes and channels
- * of the result at most; a block has so many channels of the input and columns at most. */
+ * of the result at most; a block has so many channels of the input and columns at most.  From so many rows of blocks
+ * on, which is several for each of a device's, and so many channels, a quarter of a block's. */
 enum { CONV_THIN_TAPS = 3, CONV_THIN_OUT = 4, CONV_THIN_CHANNELS = 64, CONV_THIN_TILE = 64, CONV_THIN_THREADS = 128 };
+enum { CONV_THIN_LEAST_CHANNELS = 16 };
 
 struct conv_thin {
     const void *x, *y;
     void *partial;                     /* sums of each piece, one after another */
-    int32_t images, rows, columns, in; /* of the input */
+    int32_t images, rows, columns;     /* of the input, those with padding that the result meets */
+    int32_t x_rows, x_columns, in;     /* and without */
     int32_t y_rows, y_columns, out;    /* of the result */
     int32_t taps[2], low[2];           /* low: places before the first */
     int32_t tile, tiles, chunks, each; /* columns of a block; tiles of a row; of channels; rows of a block */

@@ -187,7 +187,7 @@ FN_APART T sum_at(const struct conv_call *a, const struct spot *s, int row, int 
     for (int k = s->from; k < s->end; k++) {
         struct digits of = digits_of(k, &s->columns);
         struct tap t = tap_of(a, &of);
-        sum = plus_product(sum, is_inside(a, l.at, t.behind) ? x[l.x + t.x] : 0, w[t.w]);
+        sum = plus_product(sum, is_inside(a, l.at, t.behind) ? IN(x[l.x + t.x]) : 0, IN(w[t.w]));
     }
     return sum;
 }

@@ -1,5 +1,5 @@
 /* conv_split_groups.cu: large convolutions of float32 by products of matrices that four warps make together:
- * cu_conv_split_groups_128_f32.  Devices of 9.0 alone; others have those of conv.cu. */
+ * cu_conv_split_groups_64_f32, cu_conv_split_groups_128_f32.  Devices of 9.0 alone; others have those of conv.cu. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/conv.h"

@@ -1,6 +1,6 @@
 /* product_split_groups.cu: large products of float32 by products of matrices that four warps make together:
  * cu_product_split_groups_f32.  Devices of 9.0 alone; others have the tiles of product_split.inc, whose operands and
- * results these have. */
+ * results these have (LARGE, as those of product.cu). */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
@@ -15,6 +15,7 @@
 #include "cuda/kernels/split_groups.inc"
 
 enum { STEP = N(STEP), EACH = SPLIT_GROUP_ROWS / N(AT_ONCE) };
+_Static_assert(COLUMNS == SPLIT_GROUP_ROWS, "both operands are fetched alike");
 
 /* What a thread fetches of an operand: four neighbours of each of some lines; or, across, a square of four lines and
  * four depths, which it turns.  A warp has squares of 32 neighbouring lines and 16 depths: it reads whole sectors, and
