@@ -940,13 +940,13 @@ static void cut_keys(struct attention_job *j)
     j->unit_bytes += j->chunks * bytes;
 }
 
-/* A sink's weight is exp(sink - top) / sum, and nothing is behind it. */
+/* A sink's weight is exp(sink - top) / sum, and nothing is behind it; without keys results are 0 whatever it is. */
 static void sink_slopes(const struct attention_job *j, char *dsinks)
 {
     for (int64_t i = 0; i < j->p.batch * j->p.heads; i++) {
         double s, total = 0;
         cpu->cast[j->t][DT_float64](&s, head_of(j->p.sinks, 1, i / j->p.heads, i % j->p.heads), 1);
-        for (int64_t t = i * j->p.length; t < (i + 1) * j->p.length; t++)
+        for (int64_t t = i * j->p.length; t < (i + 1) * j->p.length && j->p.keys; t++)
             total -= exp(s - number_at(j, j->top, t)) / number_at(j, j->sum, t) * number_at(j, j->delta, t);
         cpu->cast[DT_float64][j->t](dsinks + (size_t)i * j->size, &total, 1);
     }

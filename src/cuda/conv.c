@@ -590,6 +590,13 @@ static int run_with_more_channels(const struct run *r, mx x, mx w, mx y, bool of
            gpu_copy_box(r, &b, gpu_address(r, w), gpu_address(r, weights));
 }
 
+/* So many rows are worked on at once. */
+static int64_t thin_blocks(const struct run *r)
+{
+    enum { EACH = 2 }; /* of a multiprocessor */
+    return EACH * (int64_t)gpu_of(r)->multiprocessors;
+}
+
 /* Is it a gradient by few weights, and large?  Tiles of libraries would be all but empty. */
 static bool is_thin(const struct run *r, struct conv_thin *c, mx x, mx w, mx y)
 {
@@ -624,14 +631,14 @@ static bool is_thin(const struct run *r, struct conv_thin *c, mx x, mx w, mx y)
     c->tiles = (int32_t)ceil_div(c->columns, CONV_THIN_TILE);
     c->tile = (int32_t)ceil_div(c->columns, c->tiles);
     c->chunks = (int32_t)ceil_div(c->in, CONV_THIN_CHANNELS);
-    return (uintptr_t)c->x % 16 == 0 && p.images * rows * c->tiles * c->chunks >= CONV_THIN_LEAST_ROWS;
+    int64_t blocks = p.images * rows * c->tiles * c->chunks;
+    return (uintptr_t)c->x % 16 == 0 && blocks >= CONV_THIN_LEAST_ROWS && c->tiles <= thin_blocks(r);
 }
 
 static int run_thin(const struct run *r, struct conv_thin *c)
 {
-    enum { BLOCKS = 2 }; /* of a multiprocessor */
     int64_t rows = (int64_t)c->images * c->rows;
-    int64_t stretches = greatest(BLOCKS * gpu_of(r)->multiprocessors / (c->tiles * (int64_t)c->chunks), 1);
+    int64_t stretches = greatest(thin_blocks(r) / (c->tiles * (int64_t)c->chunks), 1);
     c->each = (int32_t)ceil_div(rows, least(stretches, rows));
     stretches = ceil_div(rows, c->each);
     struct conv_call merged = { .result = gpu_pointer(r, r->y[0]),

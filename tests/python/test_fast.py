@@ -738,3 +738,15 @@ def test_gradients_of_keys_that_a_query_does_not_see(dtype, sizes):
                 np.testing.assert_array_equal(got[0, 0], finite[0, 0])
                 close(of(got[0, 1, last + 1 :]), finite[0, 1, last + 1 :], factor=8)
                 assert not np.isfinite(got[0, 1, : last + 1]).all(-1).any()
+
+
+def test_sinks_without_keys():
+    """All results are 0 then, and so are all gradients."""
+    q, none, sinks = mx.ones((1, 2, 3, 4)), mx.zeros((1, 2, 0, 4)), mx.array([0.5, -1.0])
+
+    def attend(q, k, v, sinks):
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=1.0, sinks=sinks)
+
+    y, gradients = mx.vjp(attend, [q, none, none, sinks], [mx.ones((1, 2, 3, 4))])
+    for x in (y[0], *gradients):
+        np.testing.assert_array_equal(exact(x), 0)

@@ -90,7 +90,7 @@ KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
     const struct attention_call *c = &a.c;
     int64_t heads = c->kv * c->group, b = over(blockIdx.x, heads), h = rest_of(blockIdx.x, heads);
     double sink = (double)IN(((const S *)c->sinks.p)[batch_place(c, c->sinks.batch, b) + h * c->sinks.head]), sum = 0;
-    for (int64_t t = threadIdx.x; t < c->length; t += 32) {
+    for (int64_t t = threadIdx.x; t < c->length && c->keys; t += 32) {
         int64_t at = (int64_t)blockIdx.x * c->length + t;
         double top = (double)((const T *)c->top)[at], by = 1 / (double)((const T *)c->sum)[at];
         sum -= exp_f64(sink - top) * by * (double)((const T *)a.delta)[at];

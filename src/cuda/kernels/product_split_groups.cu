@@ -14,8 +14,11 @@
 #define N(name) name##_128
 #include "cuda/kernels/split_groups.inc"
 
-enum { STEP = N(STEP), EACH = SPLIT_GROUP_ROWS / N(AT_ONCE) };
-_Static_assert(COLUMNS == SPLIT_GROUP_ROWS, "both operands are fetched alike");
+enum {
+    STEP = N(STEP),
+    EACH = SPLIT_GROUP_ROWS / N(AT_ONCE),
+    ALIKE = 1 / (COLUMNS == SPLIT_GROUP_ROWS), /* are both operands */
+};
 
 /* What a thread fetches of an operand: four neighbours of each of some lines; or, across, a square of four lines and
  * four depths, which it turns.  A warp has squares of 32 neighbouring lines and 16 depths: it reads whole sectors, and
