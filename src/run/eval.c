@@ -56,6 +56,18 @@ static bool asked_to_stop(void)
     return answer;
 }
 
+/* Waits for it; true: the program wants to stop, and it is given up. */
+static bool wait_or_stop(struct event *e)
+{
+    bool stopped = false;
+    while (stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = asked_to_stop();
+    if (stopped)
+        atomic_store(&e->given_up, true);
+    else
+        event_wait(e);
+    return stopped;
+}
+
 int mx_interrupted(int64_t *next)
 {
     bool given_up = running && atomic_load_explicit(&running->given_up, memory_order_relaxed);
@@ -677,14 +689,15 @@ void run_batch(struct batch *b)
 {
     struct stream *s = b->stream;
     struct run_failure own = { 0 }, before = { 0 };
+    bool stopped = false;
     mx_defer_releases(true);
-    for (int i = 0; i < b->nwait; i++) {
-        event_wait(b->wait[i]);
-        note_failure(&before, b->wait[i]->error, b->wait[i]->message);
+    for (int i = 0; i < b->nwait && !stopped; i++) { /* not on a worker of its own, perhaps */
+        stopped = wait_or_stop(b->wait[i]);
+        if (!stopped)
+            note_failure(&before, b->wait[i]->error, b->wait[i]->message);
     }
     running = b->done;
     int64_t next = stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
-    bool stopped = false;
     if (backend_of(s)->begin)
         backend_of(s)->begin(s);
     for (int i = 0; i < b->n; i++) {
@@ -790,12 +803,7 @@ static int await(mx x)
         event_retain(e);
     graph_unlock();
     if (e) {
-        bool stopped = false;
-        while (stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = asked_to_stop();
-        if (stopped)
-            atomic_store(&e->given_up, true);
-        else
-            event_wait(e);
+        bool stopped = wait_or_stop(e);
         event_release(e);
         if (stopped) {
             mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
