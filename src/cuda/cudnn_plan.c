@@ -15,13 +15,14 @@ void dnn_set_steps(struct dnn_conv *c)
     }
 }
 
-/* Names of tensors in a graph. */
-static int64_t id_of(int part) { return part + 1; }
+const int64_t dnn_conv_ids[PARTS] = { X + 1, W + 1, Y + 1 };
 
 static void *describe_part(struct dnn_made *m, const struct dnn_conv *c, int part)
 {
     const struct dnn_part *p = &c->part[part];
-    struct dnn_tensor t = { id_of(part), p->alignment, c->type, FIRST_AXIS + c->axes, false, false, { 0 }, { 0 } };
+    struct dnn_tensor t = {
+        dnn_conv_ids[part], p->alignment, c->type, FIRST_AXIS + c->axes, false, false, { 0 }, { 0 }
+    };
     for (int i = 0; i < t.n; i++) {
         t.size[i] = p->size[i];
         t.step[i] = p->step[i];
@@ -89,4 +90,3 @@ static void name(const void *of, FILE *to)
 }
 
 const struct dnn_kind dnn_convs = { sizeof(struct dnn_conv), describe, never, name, NULL };
-const int64_t dnn_conv_ids[PARTS] = { X + 1, W + 1, Y + 1 };

@@ -151,17 +151,22 @@ FN int is_inside(const struct conv_call *a, const int at[3], const int behind[3]
     return is;
 }
 
-/* The positions of a tile; those that are not there meet nothing, and are nowhere. */
+/* A position by its number; one that is not there meets nothing, and is nowhere. */
+FN struct line line_at(const struct conv_call *a, const struct spot *s, int row)
+{
+    struct digits d = digits_of(row, &s->positions);
+    struct line l = line_of(a, s, &d);
+    if (row >= s->n_positions) {
+        l.at[0] = INT32_MIN;
+        l.y = -1;
+    }
+    return l;
+}
+
+/* The positions of a tile. */
 FN void find_lines(struct line *lines, const struct conv_call *a, const struct spot *s, int tile)
 {
-    for (int i = (int)threadIdx.x; i < tile; i += (int)blockDim.x) {
-        struct digits d = digits_of(s->row + i, &s->positions);
-        lines[i] = line_of(a, s, &d);
-        if (s->row + i >= s->n_positions) {
-            lines[i].at[0] = INT32_MIN;
-            lines[i].y = -1;
-        }
-    }
+    for (int i = (int)threadIdx.x; i < tile; i += (int)blockDim.x) lines[i] = line_at(a, s, s->row + i);
 }
 
 /* Where the columns of a tile are among the weights of an output channel; below 0 those that are not there. */

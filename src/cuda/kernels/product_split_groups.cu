@@ -18,6 +18,7 @@ enum {
     STEP = N(STEP),
     EACH = SPLIT_GROUP_ROWS / N(AT_ONCE),
     ALIKE = 1 / (COLUMNS == SPLIT_GROUP_ROWS), /* are both operands */
+    SQUARE = 1 / (EACH == 4),                  /* is what a thread turns */
 };
 
 /* What a thread fetches of an operand: four neighbours of each of some lines; or, across, a square of four lines and
@@ -45,14 +46,8 @@ FN void fetch(float v[EACH][4], struct way *w, const int across, int lines, int 
 {
     UNROLLED
     for (int n = 0; n < EACH; n++) {
-        int at = across ? n / 4 * 16 + n % 4 : n; /* in steps */
-        int here =
-            across ? w->line < lines && w->depth + at < depth : w->line + n * N(AT_ONCE) < lines && w->depth < depth;
-        struct words4 x = { { 0 } };
-        if (here)
-            x = *(const struct words4 *)WIDE_AT(w->from + at * w->step, 16);
-        UNROLLED
-        for (int e = 0; e < 4; e++) v[n][e] = f32_bits(x.w[e]);
+        int line = across ? w->line : w->line + n * N(AT_ONCE), d = across ? w->depth + n : w->depth;
+        N(read_four)(v[n], w->from + n * w->step, line < lines && d < depth);
     }
     w->from += w->on;
 }
