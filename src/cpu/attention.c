@@ -131,6 +131,11 @@ static void fill_lanes(const struct attention_job *j, void *to, double v, int64_
             ((float *)to)[i] = (float)v;
 }
 
+static double number_at(const struct attention_job *j, const char *p, int64_t i)
+{
+    return j->work == DT_float64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
+
 static double lowest(const struct attention_job *j) { return j->work == DT_float64 ? -DBL_MAX : (double)-FLT_MAX; }
 
 /* ---- masks */
@@ -346,6 +351,17 @@ static void pack_keys(void *job, int64_t i, char *space)
     pack_block(j, NULL, v, head_of(j->p.v, 3, b, h), row_stride(j->p.v), j->p.keys, j->p.e, block, space);
 }
 
+/* What the derivative is told of n rows from `at` on.  Comparing passes over what is no number, adding does not. */
+static void keep_rows(struct attention_job *j, int64_t at, const char *top, const char *sum, int64_t n)
+{
+    char *tops = j->top + (size_t)at * j->wsize;
+    memcpy(tops, top, (size_t)n * j->wsize);
+    memcpy(j->sum + (size_t)at * j->wsize, sum, (size_t)n * j->wsize);
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(number_at(j, sum, i)))
+            fill_lanes(j, tops + (size_t)i * j->wsize, NAN, 1);
+}
+
 /* Sinks begin a row's sum. */
 static void begin_rows(const struct attention_job *j, char *top, char *sum, int64_t b, int64_t h, int64_t r, int64_t n)
 {
@@ -420,8 +436,7 @@ static void forward_panel(void *job, int64_t i, char *space)
     cpu->attention->scale[j->work](o, (size_t)j->p.e, fade);
     int64_t at = (b * j->p.heads + h) * j->p.length + r;
     put_panel(j, j->y + (size_t)(at * j->p.e) * j->size, o, n, j->p.e, rows);
-    memcpy(j->top + (size_t)at * j->wsize, top, (size_t)n * j->wsize);
-    memcpy(j->sum + (size_t)at * j->wsize, sum, (size_t)n * j->wsize);
+    keep_rows(j, at, top, sum, n);
 }
 
 /* Packs heads of keys, as many as there is room for, and works on them, until all are done. */
@@ -533,11 +548,6 @@ static void forward_piece(void *job, int64_t i, char *space)
         else
             memset(o + (size_t)(r * j->p.e) * w, 0, (size_t)j->p.e * w);
     }
-}
-
-static double number_at(const struct attention_job *j, const char *p, int64_t i)
-{
-    return j->work == DT_float64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
 }
 
 /* Row r of a unit from its pieces, in double. */

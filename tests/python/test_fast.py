@@ -740,6 +740,33 @@ def test_gradients_of_keys_that_a_query_does_not_see(dtype, sizes):
                 assert not np.isfinite(got[0, 1, : last + 1]).all(-1).any()
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("sizes", [(5, 8), (70, 16), (150, 64)], ids=str)
+@pytest.mark.parametrize("mask", [None, "causal"])
+@pytest.mark.parametrize("value", [np.nan, np.inf], ids=str)
+def test_gradients_of_a_query_that_is_no_number(dtype, sizes, mask, value):
+    """Its own are none, nor are those of what it sees; all others are as without it."""
+    length, d = sizes
+    rng = np.random.default_rng(length)
+    q, *others, ct = (rng.normal(size=(1, 2, length, d)) for _ in range(4))
+    x = [mx.array(u, mx.float64).astype(dtype) for u in (q, *others, ct)]
+    q[0, 1, length // 2, 3] = value
+
+    def f(*x):
+        return mx.fast.scaled_dot_product_attention(*x, scale=0.5, mask=mask)
+
+    (y,), want = mx.vjp(f, x[:3], x[3:])
+    (got_y,), got = mx.vjp(f, [mx.array(q, mx.float64).astype(dtype), *x[1:3]], x[3:])
+    seen = length if mask is None else length // 2 + 1
+    for a, b, spoiled in zip((got_y, *got), (y, *want), [length // 2, length // 2, slice(seen), slice(seen)]):
+        a, b = exact(a), exact(b)
+        assert np.isnan(a[0, 1, spoiled]).all()
+        a[0, 1, spoiled] = b[0, 1, spoiled]
+        np.testing.assert_array_equal(np.isfinite(a), True)
+        if spoiled == length // 2:
+            np.testing.assert_array_equal(a, b)
+
+
 def test_sinks_without_keys():
     """All results are 0 then, and so are all gradients."""
     q, none, sinks = mx.ones((1, 2, 3, 4)), mx.zeros((1, 2, 0, 4)), mx.array([0.5, -1.0])

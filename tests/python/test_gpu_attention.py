@@ -476,6 +476,27 @@ def test_derivatives_again(dtype, d):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("sizes", [(3, 70, 16), (70, 70, 100), (150, 150, 64), (30, 70, 140)], ids=str)
+@pytest.mark.parametrize("mask", [None, "causal"])
+def test_gradients_of_a_query_that_is_no_number(dtype, sizes, mask):
+    """Its own are none, nor are those of what it sees, and no others."""
+    length, keys, d = sizes
+    x = [wide(u) for u in operands(dtype, length=length, keys=keys, d=d)]
+    ct, t = normal(dtype, 1, 2, length, d, seed=3), length // 2
+    x[0][0, 1, t, 3] = np.nan
+    with mx.stream(mx.cpu):
+        x = [mx.array(u, mx.float64).astype(dtype) for u in x]
+        mx.eval(x)
+    with mx.stream(mx.gpu):
+        got = [wide(g) for g in mx.vjp(lambda *x: attention(*x, scale=0.25, mask=mask), x, [ct])[1]]
+    seen = keys if mask is None else t + keys - length + 1
+    for g, spoiled in zip(got, [slice(t, t + 1), slice(seen), slice(seen)]):
+        want = np.zeros(g.shape, bool)
+        want[0, 1, spoiled] = True
+        np.testing.assert_array_equal(np.isnan(g), want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("sizes", [(3, 70, 16), (70, 70, 100), (130, 200, 16), (33, 20, 16), (30, 70, 140)], ids=str)
 def test_infinities_in_queries_that_see_a_part(dtype, sizes):
     """They spoil the gradients of the keys and values that these queries see, as on the CPU, and of no others."""

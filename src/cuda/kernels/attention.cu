@@ -54,7 +54,7 @@ KERNEL(K(cu_attention_merge), struct attention_call)
     if (a.e)
         ((S *)a.y)[i] = OUT(y / sum);
     if (column == 0) {
-        ((T *)a.top)[row] = top;
+        ((T *)a.top)[row] = kept_top(top, sum);
         ((T *)a.sum)[row] = sum;
     }
 }

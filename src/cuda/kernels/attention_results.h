@@ -22,6 +22,9 @@ FN T finish_row(const struct attention_call *a, const struct spot *s, int64_t r,
 
 FN int64_t rows_of_all(const struct attention_call *a) { return a->units * a->rows; }
 
+/* What is kept of a row as its largest score.  Comparing passes over what is no number; the derivative is to see it. */
+FN T kept_top(T top, T sum) { return sum == sum ? top : sum; }
+
 /* `row` is among those of all units. */
 FN void put_row(const struct attention_call *a, int64_t piece, int64_t row, T top, T sum)
 {
@@ -31,7 +34,7 @@ FN void put_row(const struct attention_call *a, int64_t piece, int64_t row, T to
         tops = (T *)a->partial + a->pieces * n * a->e + piece * n;
         sums = tops + a->pieces * n;
     }
-    tops[row] = top;
+    tops[row] = kept_top(top, sum);
     sums[row] = sum;
 }
 
