@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cudnn_plan.h"
+#include "cuda/cudnn_conv_graph.h"
 #include "cuda/gpu.h"
 #include "cuda/libraries.h"
 

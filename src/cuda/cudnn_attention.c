@@ -306,7 +306,16 @@ static int64_t patience(const void *of)
     return a->same_bits ? 0 : (int64_t)(CUDNN_ATTENTION_PATIENCE / work);
 }
 
-static const struct dnn_kind attentions = { sizeof(struct dnn_attention), describe, never, name, patience };
+/* 9.10.0 and 9.10.1 are said to be, and so is the derivative of keys that are no whole tiles before 9.15.1. */
+static bool is_wrong(const void *of)
+{
+    enum { WRONG = 91000, WRONG_AS_WELL = 91001, WRONG_IN_PART = 91500, TILE = 128 };
+    const struct dnn_attention *a = of;
+    size_t version = dnn.version();
+    return version == WRONG || version == WRONG_AS_WELL || (a->back && a->keys % TILE && version <= WRONG_IN_PART);
+}
+
+static const struct dnn_kind attentions = { sizeof(struct dnn_attention), describe, never, name, patience, is_wrong };
 
 /* ---- which calls */
 
@@ -324,15 +333,6 @@ static bool lies(struct lying *l, const struct attention_operand *o, int64_t bat
         alone *= size[i];
     }
     return o->vectors && last <= MOST_ELEMENTS;
-}
-
-/* What is left to our kernels besides: 9.10.0 and 9.10.1 are said to be wrong, and so is the derivative of keys that
- * are no whole tiles before 9.15.1. */
-static bool is_safe(const struct dnn_attention *a)
-{
-    enum { WRONG = 91000, WRONG_AS_WELL = 91001, WRONG_IN_PART = 91500, TILE = 128 };
-    size_t version = dnn.version();
-    return version != WRONG && version != WRONG_AS_WELL && !(a->back && a->keys % TILE && version <= WRONG_IN_PART);
 }
 
 static bool describe_call(struct dnn_attention *a, const struct run *r, const struct attention_plan *p,
@@ -358,7 +358,7 @@ static bool describe_call(struct dnn_attention *a, const struct run *r, const st
     a->width = p->d;
     return fits && work_of(a) >= CUDNN_LEAST_ATTENTION && lies(&a->q, &c->q, p->batch, p->heads, p->length, p->d) &&
            lies(&a->k, &c->k, p->batch, p->kv, p->keys, p->d) && lies(&a->v, &c->v, p->batch, p->kv, p->keys, p->d) &&
-           (!ct || lies(&a->ct, ct, p->batch, p->heads, p->length, p->d)) && cudnn_works(g->number) && is_safe(a);
+           (!ct || lies(&a->ct, ct, p->batch, p->heads, p->length, p->d));
 }
 
 /* ---- calls */

@@ -13,7 +13,7 @@
 
 #include "core/shape.h"
 #include "core/sizes.h"
-#include "cuda/cudnn_plan.h"
+#include "cuda/cudnn_conv_graph.h"
 #include "plan/conv.h"
 
 /* Multiply-adds from which on it is used.  Our kernels do fewer in some 10 us of float32, half types in less, which is

@@ -133,7 +133,10 @@ static void tell(const struct dnn_plan *p, int status, double since)
         fprintf(stderr, ", with engine %lld, notes %#x, workspace %lld", (long long)e->number, (unsigned)e->notes,
                 (long long)p->workspace);
     else if (status)
-        fprintf(stderr, ", which is no graph of its: %s", status == DNN_UNUSED ? "too large" : dnn.status_text(status));
+        fprintf(stderr, ", which is no graph of its: %s",
+                status == DNN_UNUSED  ? "too large"
+                : status == DNN_WRONG ? "this version is said to do it wrongly"
+                                      : dnn.status_text(status));
     else
         fprintf(stderr, ", %d engines named, the last %lld, notes %#x, workspace asked for %lld", p->named,
                 (long long)e->number, (unsigned)e->notes, (long long)p->workspace);
@@ -212,6 +215,8 @@ static void ask(struct dnn_plan *p, void *handle)
 {
     double since = now();
     p->asked = true;
+    if (p->kind->is_wrong && p->kind->is_wrong(p->of))
+        p->made.status = DNN_WRONG;
     void *graph = describe_graph(&p->made, p->kind, p->of, handle);
     int status = p->made.status;
     if (!status && p->made.n > DNN_DESCRIPTORS - 2) /* a configuration and a plan are to follow */
@@ -256,7 +261,8 @@ static bool is_older(int i, int than)
     return asked != others ? others : plans[i].used < plans[than].used;
 }
 
-struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *handle)
+/* What is kept of it, which is made now if nothing is; NULL: no memory. */
+static struct dnn_plan *find_plan(const struct dnn_kind *kind, const void *of)
 {
     uint64_t hash = hash_of(of, kind->bytes);
     int oldest = 0, i = 0;
@@ -277,9 +283,16 @@ struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *
         plans[i].plan = p;
         plans[i].hash = hash;
     }
-    struct dnn_plan *p = plans[i].plan;
     plans[i].used = ++plans_used;
-    if (!p->asked && p->patience-- <= 0)
+    return plans[i].plan;
+}
+
+struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *handle)
+{
+    struct dnn_plan *p = find_plan(kind, of);
+    if (!p)
+        return NULL;
+    if (!p->asked)
         ask(p, handle);
     p->users++;
     return p;
@@ -310,9 +323,23 @@ bool dnn_does(const struct dnn_plan *p, int64_t *workspace)
 
 /* ---- for who has not taken cuDNN */
 
+/* Do our kernels do it once more? */
+static bool is_early(int gpu, const struct dnn_kind *kind, const void *of)
+{
+    if (!kind->patience)
+        return false;
+    cudnn_take(gpu);
+    struct dnn_plan *p = find_plan(kind, of);
+    bool early = !p || (!p->asked && p->patience > 0);
+    if (early && p)
+        p->patience--;
+    cudnn_give();
+    return early;
+}
+
 struct dnn_plan *dnn_plan_on(int gpu, const struct dnn_kind *kind, const void *of)
 {
-    if (!cudnn_works(gpu))
+    if (is_early(gpu, kind, of) || !cudnn_works(gpu))
         return NULL;
     struct dnn_plan *p = dnn_plan_of(kind, of, cudnn_take(gpu));
     if (p && !p->it) {

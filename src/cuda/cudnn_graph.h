@@ -38,8 +38,10 @@ struct dnn_kind {
     /* Notes, a bit for each, of which an engine may have none. */
     uint32_t (*never)(const void *of);
     void (*name)(const void *of, FILE *to);
-    /* How often our kernels do it before an engine is asked for; NULL: it is at once. */
+    /* How often our kernels do it before cuDNN is opened and an engine asked for; NULL: it is at once. */
     int64_t (*patience)(const void *of);
+    /* Is the version that was opened known to do it wrongly?  NULL: none is. */
+    bool (*is_wrong)(const void *of);
 };
 
 struct dnn_plan;
@@ -50,7 +52,7 @@ void dnn_release(struct dnn_plan *p);
 /* Does cuDNN do it, and with how much memory besides? */
 bool dnn_does(const struct dnn_plan *p, int64_t *workspace);
 /* Queues it, with n tensors by their names.  A status, DNN_UNUSED where it does not do it. */
-enum { DNN_UNUSED = -1 };
+enum { DNN_UNUSED = -1, DNN_WRONG = -2 };
 int dnn_queue(const struct dnn_plan *p, void *handle, void *stream, int n, const int64_t ids[], void *const at[],
               void *workspace);
 

@@ -213,6 +213,8 @@ def test_patience(folder):  # noqa: F811
         by_cudnn = [n[6:] for _, n in results]
         assert by_cudnn == [[int(i >= first[0]), int(i >= first[1])] for i in range(9)]
         assert all(error < MOST for error, _ in results)
+        _, _, said = calls([few] * 2, folder, MLX_DETERMINISTIC=str(sure), MLX_LOG="libraries")
+        assert ("mlx: cudnn is used" in said) == bool(sure)  # it is opened when a shape's time has come
 
 
 @pretended

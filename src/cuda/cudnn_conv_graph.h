@@ -1,6 +1,6 @@
-/* cudnn_plan.h: a convolution, as cuDNN has it. */
-#ifndef MX_CUDA_CUDNN_PLAN_H
-#define MX_CUDA_CUDNN_PLAN_H
+/* cudnn_conv_graph.h: a convolution, as cuDNN has it. */
+#ifndef MX_CUDA_CUDNN_CONV_GRAPH_H
+#define MX_CUDA_CUDNN_CONV_GRAPH_H
 
 #include "cuda/cudnn_graph.h"
 

@@ -1,6 +1,6 @@
-/* cudnn_plan.c: see cudnn_plan.h.  A convolution is a graph of one operation: itself, or its derivative by the input or
- * by the weights. */
-#include "cuda/cudnn_plan.h"
+/* cudnn_conv_graph.c: see cudnn_conv_graph.h.  A convolution is a graph of one operation: itself, or its derivative by
+ * the input or by the weights. */
+#include "cuda/cudnn_conv_graph.h"
 
 #include "cuda/gpu.h"
 
@@ -89,4 +89,4 @@ static void name(const void *of, FILE *to)
     }
 }
 
-const struct dnn_kind dnn_convs = { sizeof(struct dnn_conv), describe, never, name, NULL };
+const struct dnn_kind dnn_convs = { sizeof(struct dnn_conv), describe, never, name, NULL, NULL };
