@@ -173,7 +173,7 @@ static void swap_operands(struct product_args *a)
 /* As many threads to a line as it is long, if lines are few; or as many side by side as there are lines. */
 static enum kernel cut_vector(struct product_args *a, enum dtype t)
 {
-    enum { MANY = 512, LEAST_PIECE = 128 };
+    enum { MANY = 512, LEAST_PIECE = 128, BUSY = 128 };
     int64_t lanes = gpu_lanes(t);
     bool across = a->a.across;
     if (across)
@@ -183,7 +183,10 @@ static enum kernel cut_vector(struct product_args *a, enum dtype t)
     a->width = PRODUCT_THREADS / a->team;
     a->down = ceil_div(a->m, across ? a->team * lanes : a->width);
     a->across = 1;
-    cut_depth(a, across ? LEAST_PIECE : a->team * 4 * lanes, MANY);
+    if (across)
+        cut_depth(a, LEAST_PIECE, MANY);
+    else /* adding up pieces takes as long as a few megabytes: not where the blocks keep memory busy as it is */
+        cut_depth(a, a->team * PRODUCT_AHEAD * lanes, BUSY);
     return across ? ACROSS : ALONG;
 }
 

@@ -322,7 +322,7 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, 
     a->wide = (uint32_t)ceil_div(a->n, few ? QMV_ROWS : QMM_SIDE);
     int64_t teams = (int64_t)a->tall * a->wide * a->batch, warps = QMV_THREADS / 32;
     if (few) /* more warps for each row where rows are too few to keep memory busy */
-        a->team = gpu_power_of_two(ceil_div((int64_t)g->multiprocessors * 16, teams), (int32_t)warps);
+        a->team = gpu_power_of_two(ceil_div((int64_t)g->multiprocessors * 32, teams), (int32_t)warps);
     return gpu_launch(r->stream, r->node->op->name, kernel, few ? ceil_div(teams * a->team, warps) : teams,
                       few ? QMV_THREADS : QMM_THREADS, (void *[]){ a });
 }

@@ -97,6 +97,7 @@ def test_layouts(dtype, left, right):
 
 
 VECTORS = [(1, 1, 9), (1, 40, 64), (40, 1, 64), (1, 300, 33), (300, 1, 33), (1, 7, 0), (5, 1, 2500), (1, 9, 2500)]
+VECTORS += [(1, 600, 2304), (520, 1, 4616)]  # of as many steps as are fetched at once, and more
 
 
 @pytest.mark.parametrize("size", VECTORS, ids=str)

@@ -137,6 +137,30 @@ FN void put_one(const struct product_args *a, const struct spot *s, int64_t line
     ((S *)a->y)[s->batch * a->y_matrix + line * a->y_row] = OUT(finished(a, sum, c));
 }
 
+#if defined HALF || defined LARGE
+/* What a thread sums up of a line, from k on, while there are AHEAD more steps: all of them are on their way before the
+ * first is multiplied, which keeps memory busy. */
+FN T sum_ahead(const S *x, const S *v, int64_t *from, int64_t end, int64_t step)
+{
+    enum { AHEAD = PRODUCT_AHEAD };
+    T sum = zero_sum();
+    int64_t k = *from;
+    ROLLED
+    for (; k + (AHEAD - 1) * step < end; k += AHEAD * step) {
+        union lanes p[AHEAD], q;
+        UNROLLED
+        for (int i = 0; i < AHEAD; i++) COPY_LANES(p[i].v, x + k + i * step, sizeof p[i].v);
+        UNROLLED
+        for (int i = 0; i < AHEAD; i++) {
+            COPY_LANES(q.v, v + k + i * step, sizeof q.v);
+            for (int j = 0; j < LANES; j++) sum = plus_product(sum, IN(p[i].v[j]), IN(q.v[j]));
+        }
+    }
+    *from = k;
+    return sum;
+}
+#endif
+
 /* Elements follow along lines: a team for each. */
 KERNEL(K(cu_product_along), struct product_args)
 {
@@ -145,8 +169,13 @@ KERNEL(K(cu_product_along), struct product_args)
     int64_t line = s.row + (int)threadIdx.x / a.team, end = line < a.m ? s.end : s.from;
     const S *x = (const S *)a.a.p + s.at.at[0] + line * a.a.line, *v = (const S *)a.b.p + s.at.at[1];
     T sum = zero_sum();
+    int64_t k = s.from + (int)threadIdx.x % a.team * LANES, step = a.team * LANES;
+#if defined HALF || defined LARGE
+    if (a.a.vectors && a.b.vectors)
+        sum = sum_ahead(x, v, &k, end, step);
+#endif
     FOURS
-    for (int64_t k = s.from + (int)threadIdx.x % a.team * LANES; k < end; k += a.team * LANES) {
+    for (; k < end; k += step) {
         union lanes p, q;
         lanes_of(&p, &a.a, x, k, end);
         lanes_of(&q, &a.b, v, k, end);

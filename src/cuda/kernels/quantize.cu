@@ -305,7 +305,8 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
         for (int u = 0; u < ahead; u++) /* all are on their way before the first is used */
             for (int r = 0; r < R; r++) {
                 int64_t chunk = c + (int64_t)u * 32 * a->team, line = row + (r < rows ? r : 0);
-                chunk = chunk < chunks ? chunk : c;
+                if (chunk >= chunks)
+                    continue;
                 for (int i = 0; i < words; i++) d[u][r][i] = p.w[(line * chunks + chunk) * words + i];
                 scale_of(f, a, p.group + line * row_groups + (chunk * n >> a->log_group), &s[u][r], &b[u][r]);
             }

@@ -9,8 +9,15 @@
 
 enum { EACH = ROPE_PAIRS };
 
-FN_APART double cosine(double x) { return cos_f64(x); }
-FN_APART double sine(double x) { return sin_f64(x); }
+/* Both at once: they begin alike. */
+struct turn {
+    double c, s;
+};
+FN_APART struct turn turn_by(double angle)
+{
+    struct turn t = { cos_f64(angle), sin_f64(angle) };
+    return t;
+}
 
 FN int64_t row_place(const struct rope_call *a, int64_t row)
 {
@@ -86,8 +93,9 @@ KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
     for (int k = 0; k < EACH; k++) {
         int64_t j = k < n ? i + k : i;
         double angle = p * (a.freqs ? a.sign * (1 / (double)((const T *)a.freqs)[a.first + j]) : a.turns[j]);
-        c[k] = (T)cosine(angle);
-        s[k] = (T)sine(angle);
+        struct turn by = turn_by(angle);
+        c[k] = (T)by.c;
+        s[k] = (T)by.s;
     }
     i += a.first;
     for (; row < end; row++) {
