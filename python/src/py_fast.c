@@ -32,7 +32,7 @@ PyObject *fn_fast_cross_entropy(struct py_call *c)
 
 PyObject *fn_fast_rope(struct py_call *c)
 {
-    if (call_operands(c, 5, 1))
+    if (call_operand_like(c, 5, MLX_INT64))
         return NULL;
     return give(c, mlx_fast_rope_double(&c->res, ARRAY(0), INT(1), BOOL(2), GIVEN(3) ? &DOUBLE(3) : NULL, DOUBLE(4),
                                         ARRAY(5), ARRAY(6), STREAM));

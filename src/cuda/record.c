@@ -1,10 +1,11 @@
 /* record.c: launches that reach the driver together.
  *
  * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one that is
- * captured and updates a graph which has been launched before costs less than 2.  From the FIRST launch of a batch on,
- * launches are captured on a stream of its own, `recorder`, MOST at a time, and queued on the stream as a graph.  A
- * chain of kernels can be updated to any other of as many, so graphs are kept by that number: the first time there is
- * none yet, and its launches are queued one by one.
+ * captured and updates a graph which has been launched before costs less than 2.  From the FIRST launch on, of a batch
+ * or since something else was queued, launches are captured on a stream of its own, `recorder`, MOST at a time, and
+ * queued on the stream as a graph.  Capturing, updating and launching take longer than two or three launches do, which
+ * is all that there is between two products of a library.  A chain of kernels can be updated to any other of as many,
+ * so graphs are kept by that number: the first time there is none yet, and its launches are queued one by one.
  *
  * They are launches of our kernels alone.  Those of cuBLASLt may begin before what is ahead of them has ended, and an
  * update leaves a graph's edges as they were: a kernel of ours in the place of such a one would not wait either.
@@ -111,6 +112,7 @@ void *gpu_direct(struct gpu_stream *q)
 {
     lock_take(&q->lock);
     gpu_flush(q);
+    q->launches = 0;
     lock_give(&q->lock);
     return q->stream;
 }

@@ -18,7 +18,16 @@
 #include "core/settings.h"
 #include "cuda/libraries.h"
 
-enum { PLACES = 512, MOST = PLACES / 2, SEEN = 1024, LAUNCHES = 3, LEAST = 1 << 16 };
+/* Of few elements a program has to come often, and leaves room for others. */
+enum {
+    PLACES = 512,
+    MOST = PLACES / 2,
+    SEEN = 1024,
+    LAUNCHES = 3,
+    LEAST = 1 << 16,
+    LAUNCHES_OF_FEW = 48,
+    COUNTED = 63
+};
 
 struct program {
     uint64_t hash;
@@ -100,13 +109,13 @@ static struct program *find(const struct specialized *is, uint64_t hash, size_t 
 }
 
 /* Has it been launched often enough?  Programs of one place forget each other. */
-static bool is_due(uint64_t hash)
+static bool is_due(uint64_t hash, uint64_t launches)
 {
     _Atomic uint64_t *at = &seen[hash % SEEN];
-    uint64_t was = atomic_load_explicit(at, memory_order_relaxed), name = hash & ~(uint64_t)7;
-    uint64_t count = (was & ~(uint64_t)7) == name ? (was & 7) + 1 : 1;
-    atomic_store_explicit(at, name | (count < LAUNCHES ? count : LAUNCHES - 1), memory_order_relaxed);
-    return count >= LAUNCHES;
+    uint64_t was = atomic_load_explicit(at, memory_order_relaxed), name = hash & ~(uint64_t)COUNTED;
+    uint64_t count = (was & ~(uint64_t)COUNTED) == name ? (was & COUNTED) + 1 : 1;
+    atomic_store_explicit(at, name | (count < launches ? count : launches - 1), memory_order_relaxed);
+    return count >= launches;
 }
 
 /* ---- compiling */
@@ -273,13 +282,14 @@ void *gpu_specialized(struct gpu *g, const struct fused_args *a, bool few, int64
     enum specialize how = asked();
     struct specialized is;
     size_t place;
-    if (how == SPECIALIZE_OFF || atomic_load_explicit(&off, memory_order_relaxed) ||
-        (how == SPECIALIZE_LATER && a->n < LEAST))
+    if (how == SPECIALIZE_OFF || atomic_load_explicit(&off, memory_order_relaxed))
         return NULL;
+    bool small = a->n < LEAST;
     make_key(&is, g, a, few);
     uint64_t hash = hash_of(&is);
     struct program *p = find(&is, hash, &place);
-    if (!p && atomic_load_explicit(&programs, memory_order_relaxed) < MOST && (how == SPECIALIZE_NOW || is_due(hash)))
+    if (!p && atomic_load_explicit(&programs, memory_order_relaxed) < (small ? MOST / 2 : MOST) &&
+        (how == SPECIALIZE_NOW || is_due(hash, small ? LAUNCHES_OF_FEW : LAUNCHES)))
         p = add_program(&is, hash, g, how == SPECIALIZE_NOW);
     void *kernel = p ? atomic_load_explicit(&p->kernel, memory_order_acquire) : NULL;
     if (kernel)

@@ -58,6 +58,20 @@ def run(code, tmp_path, **around):
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
+def test_small_programs_that_run_very_often(tmp_path):
+    """They get kernels too, with the interpreter's bits."""
+    code = """
+few = x[:1001]
+first = bits(gelu(few))
+for i in range(100):
+    mx.eval(mx.compile(gelu)(few))
+finished(1)
+print(json.dumps([first, bits(mx.compile(gelu)(few)), counts()]))
+"""
+    (first, then, counted), _ = run(code, tmp_path)
+    assert first == then and counted == [1, 0]
+
+
 # Every operation of groups on every type, all results held, in groups of a few outputs; by name.
 EVERY = """
 sizes = (3 * 8192 + 5, 515) if mx.device_info(mx.gpu)["device_name"] == "emulated" else (3_000_005, 100_003)

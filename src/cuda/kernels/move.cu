@@ -31,6 +31,14 @@ KERNEL(K(cu_copy), struct move_args)
             y[to[k]] = v[k];
 }
 
+#if SIZE == 1
+KERNEL(K(cu_send), struct sent_args)
+{
+    if (threadIdx.x < a.n)
+        ((uint8_t *)a.to)[threadIdx.x] = a.bytes[threadIdx.x];
+}
+#endif
+
 #if SIZE <= 8
 KERNEL(K(cu_fill), struct fill_args)
 {

@@ -32,6 +32,14 @@ struct move_args {
     struct move_walk w;
 };
 
+/* Bytes of the host's, which come with the launch. */
+enum { SENT_BYTES = 64 };
+struct sent_args {
+    void *to;
+    int64_t n;
+    uint8_t bytes[SENT_BYTES];
+};
+
 /* to[0..n) = *from */
 struct fill_args {
     void *to;
