@@ -128,6 +128,29 @@ def test_memory_that_the_limit_refuses():
             mx.set_memory_limit(before)
 
 
+def test_memory_that_runs_short():
+    """PRETEND_SHORT is to the emulated driver: what cannot be allocated is an error, and what can is right."""
+    program = """
+import os
+import mlx.core as mx
+mx.set_cache_limit(0)
+if mx.device_info(mx.gpu)["device_name"] == "emulated":
+    os.environ["PRETEND_SHORT"] = "7"
+right = short = 0
+with mx.stream(mx.gpu):
+    for i in range(40):
+        try:
+            x = mx.arange(300_000 + i) % 7
+            right += mx.cumsum(mx.concatenate([x, x + 1]))[-1].item() == sum(2 * (k % 7) + 1 for k in range(x.size))
+        except MemoryError as said:
+            short += "could not allocate" in str(said)
+print(right + short, right > 0, short > 0)
+"""
+    ran = run(program)
+    short = mx.device_info(mx.gpu)["device_name"] == "emulated"
+    assert ran.stdout.split() == ["40", "True", str(short)], ran.stderr
+
+
 @pytest.mark.parametrize("error, lost", [(1, False), (701, False), (200, False), (700, True), (719, True), (999, True)])
 def test_a_launch_that_is_refused(error, lost):
     """PRETEND_LAUNCH is to the emulated driver.  Other work goes on, unless nothing works after the error."""
