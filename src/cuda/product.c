@@ -11,7 +11,21 @@
 #include "cuda/producer.h"
 #include "ops/matmul.h"
 
-enum kernel { SMALL, LARGE, TALL, WARP_GROUPS, SMALL_TF32, SPLIT, SPLIT_GROUPS, ALONG, ACROSS, MERGE, OUTER, KERNELS };
+enum kernel {
+    SMALL,
+    LARGE,
+    TALL,
+    WARP_GROUPS,
+    SMALL_TF32,
+    SPLIT,
+    SPLIT_GROUPS,
+    LINES,
+    ALONG,
+    ACROSS,
+    MERGE,
+    OUTER,
+    KERNELS
+};
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -170,12 +184,25 @@ static void swap_operands(struct product_args *a)
     memcpy(a->batch[1], batch, sizeof batch);
 }
 
+/* Lines of one matrix, 16 bytes at a time, where each thread of a block has some. */
+static bool is_read_by_lines(const struct product_args *a, enum dtype t)
+{
+    bool has = dtype_is_half(t) || t == DT_float32;
+    return has && a->batches == 1 && !a->number[0] && !a->number[1] && !a->bounds && !a->a.across && a->a.vectors &&
+           a->b.vectors && a->k >= PRODUCT_LINE_THREADS * gpu_lanes(t) / 2 && a->m >= PRODUCT_LINES;
+}
+
 /* As many threads to a line as it is long, if lines are few; or as many side by side as there are lines. */
 static enum kernel cut_vector(struct product_args *a, enum dtype t)
 {
-    enum { MANY = 512, LEAST_PIECE = 128, BUSY = 128 };
+    enum { MANY = 512, LEAST_PIECE = 128 };
     int64_t lanes = gpu_lanes(t);
     bool across = a->a.across;
+    if (is_read_by_lines(a, t)) {
+        a->down = ceil_div(a->m, PRODUCT_LINES);
+        a->across = a->pieces = 1;
+        return LINES;
+    }
     if (across)
         a->team = gpu_power_of_two(ceil_div(a->m, lanes), 32);
     else
@@ -183,10 +210,7 @@ static enum kernel cut_vector(struct product_args *a, enum dtype t)
     a->width = PRODUCT_THREADS / a->team;
     a->down = ceil_div(a->m, across ? a->team * lanes : a->width);
     a->across = 1;
-    if (across)
-        cut_depth(a, LEAST_PIECE, MANY);
-    else /* adding up pieces takes as long as a few megabytes: not where the blocks keep memory busy as it is */
-        cut_depth(a, a->team * PRODUCT_AHEAD * lanes, BUSY);
+    cut_depth(a, across ? LEAST_PIECE : a->team * 4 * lanes, MANY);
     return across ? ACROSS : ALONG;
 }
 
@@ -201,17 +225,12 @@ static enum kernel cut_elements(struct product_args *a)
 static int launch_product(const struct run *r, enum dtype t, struct product_args *a, bool exact)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
-    static const char *const names[KERNELS] = { [SMALL] = "product_small",
-                                                [LARGE] = "product_large",
-                                                [TALL] = "product_tall",
-                                                [SMALL_TF32] = "product_small_tf32",
-                                                [SPLIT] = "product_split",
-                                                [ALONG] = "product_along",
-                                                [ACROSS] = "product_across",
-                                                [MERGE] = "product_merge",
-                                                [OUTER] = "product_outer",
-                                                [WARP_GROUPS] = "product_groups",
-                                                [SPLIT_GROUPS] = "product_split_groups" };
+    static const char *const names[KERNELS] = {
+        [SMALL] = "product_small",           [LARGE] = "product_large",        [TALL] = "product_tall",
+        [SMALL_TF32] = "product_small_tf32", [SPLIT] = "product_split",        [LINES] = "product_lines",
+        [ALONG] = "product_along",           [ACROSS] = "product_across",      [MERGE] = "product_merge",
+        [OUTER] = "product_outer",           [WARP_GROUPS] = "product_groups", [SPLIT_GROUPS] = "product_split_groups"
+    };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     a->rounded = t == DT_float32 && !exact && gpu_tf32() && has_tf32(g);
@@ -219,7 +238,9 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     if (is_vector && a->n > 1)
         swap_operands(a);
     enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(g, a, t);
-    int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    int threads = k == LINES                       ? PRODUCT_LINE_THREADS
+                  : dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF
+                                                   : PRODUCT_THREADS;
     size_t bytes = k == TALL ? PRODUCT_TALL_BYTES : 0;
     if (k == WARP_GROUPS) {
         threads = PRODUCT_GROUP_THREADS;

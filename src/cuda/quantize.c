@@ -306,6 +306,18 @@ static int launch_groups(const struct run *r, struct qmm_args *a, int f, int bit
                         QMM_GROUP_THREADS, QMM_GROUP_BYTES(tall[cut.size], bits), t);
 }
 
+/* One row of x: as many warps for each team of rows as have 16 bytes of them for each thread. */
+static int launch_lines(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
+{
+    static struct gpu_found found[FORMATS][DT_COUNT];
+    void *kernel = quant_kernel(r, found[f], "qmv_lines", f, t);
+    int64_t warps = QMV_THREADS / 32;
+    a->wide = (uint32_t)ceil_div(a->n, QMV_ROWS);
+    a->team = gpu_power_of_two(ceil_div(a->k * bits / 128, 32), (int32_t)warps);
+    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->wide * a->batch * a->team, warps),
+                                 QMV_THREADS, (void *[]){ a });
+}
+
 static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
 {
     static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
@@ -313,6 +325,8 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, 
     if (has_warps(r, a, bits, t))
         return has_groups(r, a, t) ? launch_groups(r, a, f, bits, t) : launch_warps(r, a, f, bits, t);
     bool few = a->transpose && a->m <= FEW;
+    if (few && a->m == 1 && (f == FORMAT_u4 || f == FORMAT_u8) && a->aligned && (uint64_t)a->w % 16 == 0)
+        return launch_lines(r, a, f, bits, t);
     void *kernel = !few        ? quant_kernel(r, many[f], "qmm", f, t)
                    : a->m == 1 ? quant_kernel(r, one[f], "qmv", f, t)
                                : quant_kernel(r, four[f], "qmv4", f, t);
@@ -322,7 +336,7 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, 
     a->wide = (uint32_t)ceil_div(a->n, few ? QMV_ROWS : QMM_SIDE);
     int64_t teams = (int64_t)a->tall * a->wide * a->batch, warps = QMV_THREADS / 32;
     if (few) /* more warps for each row where rows are too few to keep memory busy */
-        a->team = gpu_power_of_two(ceil_div((int64_t)g->multiprocessors * 32, teams), (int32_t)warps);
+        a->team = gpu_power_of_two(ceil_div((int64_t)g->multiprocessors * 16, teams), (int32_t)warps);
     return gpu_launch(r->stream, r->node->op->name, kernel, few ? ceil_div(teams * a->team, warps) : teams,
                       few ? QMV_THREADS : QMM_THREADS, (void *[]){ a });
 }

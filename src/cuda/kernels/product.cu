@@ -137,30 +137,6 @@ FN void put_one(const struct product_args *a, const struct spot *s, int64_t line
     ((S *)a->y)[s->batch * a->y_matrix + line * a->y_row] = OUT(finished(a, sum, c));
 }
 
-#if defined HALF || defined LARGE
-/* What a thread sums up of a line, from k on, while there are AHEAD more steps: all of them are on their way before the
- * first is multiplied, which keeps memory busy. */
-FN T sum_ahead(const S *x, const S *v, int64_t *from, int64_t end, int64_t step)
-{
-    enum { AHEAD = PRODUCT_AHEAD };
-    T sum = zero_sum();
-    int64_t k = *from;
-    ROLLED
-    for (; k + (AHEAD - 1) * step < end; k += AHEAD * step) {
-        union lanes p[AHEAD], q;
-        UNROLLED
-        for (int i = 0; i < AHEAD; i++) COPY_LANES(p[i].v, x + k + i * step, sizeof p[i].v);
-        UNROLLED
-        for (int i = 0; i < AHEAD; i++) {
-            COPY_LANES(q.v, v + k + i * step, sizeof q.v);
-            for (int j = 0; j < LANES; j++) sum = plus_product(sum, IN(p[i].v[j]), IN(q.v[j]));
-        }
-    }
-    *from = k;
-    return sum;
-}
-#endif
-
 /* Elements follow along lines: a team for each. */
 KERNEL(K(cu_product_along), struct product_args)
 {
@@ -169,13 +145,8 @@ KERNEL(K(cu_product_along), struct product_args)
     int64_t line = s.row + (int)threadIdx.x / a.team, end = line < a.m ? s.end : s.from;
     const S *x = (const S *)a.a.p + s.at.at[0] + line * a.a.line, *v = (const S *)a.b.p + s.at.at[1];
     T sum = zero_sum();
-    int64_t k = s.from + (int)threadIdx.x % a.team * LANES, step = a.team * LANES;
-#if defined HALF || defined LARGE
-    if (a.a.vectors && a.b.vectors)
-        sum = sum_ahead(x, v, &k, end, step);
-#endif
     FOURS
-    for (; k < end; k += step) {
+    for (int64_t k = s.from + (int)threadIdx.x % a.team * LANES; k < end; k += a.team * LANES) {
         union lanes p, q;
         lanes_of(&p, &a.a, x, k, end);
         lanes_of(&q, &a.b, v, k, end);
@@ -193,6 +164,64 @@ KERNEL(K(cu_product_along), struct product_args)
     if (line < a.m && threadIdx.x % (unsigned)a.team == 0)
         put_one(&a, &s, line, sum);
 }
+
+#if defined HALF || defined LARGE
+/* The same of one matrix that is read 16 bytes at a time, which takes as long as reading does: a block has LINES of it,
+ * each thread some vectors of all of those, with what they are multiplied with once for all.  As much as a thread has
+ * registers for is on its way before the first is multiplied. */
+enum { LINES = PRODUCT_LINES, LINE_THREADS = PRODUCT_LINE_THREADS };
+
+FN void add_lines(T sum[LINES], const union lanes x[LINES], const union lanes *by)
+{
+    for (int j = 0; j < LANES; j++) {
+        T v = IN(by->v[j]);
+        for (int i = 0; i < LINES; i++) sum[i] = plus_product(sum[i], IN(x[i].v[j]), v);
+    }
+}
+
+KERNEL(K(cu_product_lines), struct product_args)
+{
+    enum { AHEAD = 2, WARPS = LINE_THREADS / 32 };
+    SHARED T of_warp[WARPS][LINES];
+    const int64_t step = LINE_THREADS * LANES, line = (int64_t)blockIdx.x * LINES;
+    const int lines = line + LINES <= a.m ? LINES : (int)(a.m - line);
+    const S *v = (const S *)a.b.p, *x[LINES];
+    T sum[LINES];
+    for (int i = 0; i < LINES; i++) {
+        x[i] = (const S *)a.a.p + (line + (i < lines ? i : 0)) * a.a.line;
+        sum[i] = zero_sum();
+    }
+    int64_t k = (int64_t)threadIdx.x * LANES;
+    ROLLED
+    for (; k + step < a.k; k += AHEAD * step) {
+        union lanes p[AHEAD][LINES], q[AHEAD];
+        UNROLLED
+        for (int n = 0; n < AHEAD; n++) {
+            for (int i = 0; i < LINES; i++) COPY_LANES(p[n][i].v, x[i] + k + n * step, sizeof p[n][i].v);
+            COPY_LANES(q[n].v, v + k + n * step, sizeof q[n].v);
+        }
+        UNROLLED
+        for (int n = 0; n < AHEAD; n++) add_lines(sum, p[n], &q[n]);
+    }
+    if (k < a.k) {
+        union lanes p[LINES], q;
+        for (int i = 0; i < LINES; i++) COPY_LANES(p[i].v, x[i] + k, sizeof p[i].v);
+        COPY_LANES(q.v, v + k, sizeof q.v);
+        add_lines(sum, p, &q);
+    }
+    for (int i = 0; i < LINES; i++)
+        for (int bits = 16; bits > 0; bits /= 2) sum[i] = plus(sum[i], exchanged(sum[i], bits));
+    if (threadIdx.x % 32 == 0)
+        for (int i = 0; i < LINES; i++) of_warp[threadIdx.x / 32][i] = sum[i];
+    BARRIER();
+    if ((int)threadIdx.x >= lines)
+        return;
+    T all = of_warp[0][threadIdx.x];
+    for (int w = 1; w < WARPS; w++) all = plus(all, of_warp[w][threadIdx.x]);
+    int64_t mine = line + (int)threadIdx.x;
+    ((S *)a.y)[mine * a.y_row] = OUT(finished(&a, all, a.c ? (const S *)a.c + mine * a.c_row : NULL));
+}
+#endif
 
 /* Neighbours are of different lines: a thread has LANES of those, and of k one in every so many as there are teams. */
 KERNEL(K(cu_product_across), struct product_args)

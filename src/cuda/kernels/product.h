@@ -9,8 +9,9 @@
 /* A block makes a tile of that many rows and columns; pieces of k are multiples of PRODUCT_STEP. */
 enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_STEP = 32, PRODUCT_DIMS = 8 };
 /* Threads of a block; of tiles of half types, whose warps multiply matrices where they can. */
-enum { PRODUCT_AHEAD = 8 }; /* steps of a line times a vector, 16 bytes for each thread, that are fetched at once */
 enum { PRODUCT_THREADS = 256, PRODUCT_THREADS_HALF = 128, PRODUCT_THREADS_TALL = 256 };
+/* Lines that a block multiplies with a vector at once, and its threads. */
+enum { PRODUCT_LINES = 4, PRODUCT_LINE_THREADS = 128 };
 /* Large products of half types: two tiles of PRODUCT_LARGE, one below the other, share what they need of b; so many
  * stretches are in shared memory. */
 enum { PRODUCT_TALL = 2 * PRODUCT_LARGE, PRODUCT_TALL_STAGES = 4 };

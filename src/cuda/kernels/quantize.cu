@@ -305,8 +305,7 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
         for (int u = 0; u < ahead; u++) /* all are on their way before the first is used */
             for (int r = 0; r < R; r++) {
                 int64_t chunk = c + (int64_t)u * 32 * a->team, line = row + (r < rows ? r : 0);
-                if (chunk >= chunks)
-                    continue;
+                chunk = chunk < chunks ? chunk : c;
                 for (int i = 0; i < words; i++) d[u][r][i] = p.w[(line * chunks + chunk) * words + i];
                 scale_of(f, a, p.group + line * row_groups + (chunk * n >> a->log_group), &s[u][r], &b[u][r]);
             }
@@ -339,6 +338,65 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
     if (lane % R < rows && lane / R < vectors)
         ((S *)a->y)[(place * a->m + v0 + lane / R) * a->n + row + lane % R] = OUT(y);
 }
+
+/* One row of x with rows of a matrix of codes of 4 or 8 bits, which begin at multiples of 16 bytes: a thread has 16
+ * bytes of each of QMV_ROWS rows at once, which have one scale, and what they are multiplied with once for all. */
+FN void multiply_lines(const int f, const struct qmm_args *a)
+{
+    enum { R = QMV_ROWS, WARPS = QMV_THREADS / 32 };
+    SHARED float parts[WARPS][R];
+    const int n = 128 / bits_of(f), words = words_of(f), each = 4 / words;
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, in_team = warp % a->team;
+    uint32_t at = (blockIdx.x * WARPS + (uint32_t)warp) / (uint32_t)a->team, place = at / a->wide;
+    int64_t row = (int64_t)(at % a->wide) * R, rows = a->n - row < R ? a->n - row : R,
+            row_groups = a->k >> a->log_group;
+    int chunks = (int)(a->k / n), mine = place < a->batch ? chunks : 0, step = 32 * a->team;
+    struct matrices p = matrices_of(a, mine ? place : 0);
+    const struct words4 *w[R];
+    float total[R] = { 0 };
+    for (int r = 0; r < R; r++) w[r] = (const struct words4 *)p.w + (row + (r < rows ? r : 0)) * chunks;
+    ROLLED
+    for (int c = in_team * 32 + lane; c < mine; c += step) {
+        union {
+            struct words4 all;
+            uint32_t word[4];
+        } d[R];
+        float s[R], b[R], x[MOST_ELEMENTS], sum = 0;
+        int group = c * n >> a->log_group;
+        for (int r = 0; r < R; r++) d[r].all = w[r][c];
+        for (int r = 0; r < R; r++)
+            scale_of(f, a, p.group + (row + (r < rows ? r : 0)) * row_groups + group, &s[r], &b[r]);
+        load_x(x, p.x + (int64_t)c * n, n, 1);
+        for (int j = 0; j < n; j++) sum += x[j];
+        UNROLLED
+        for (int r = 0; r < R; r++) {
+            float part = 0;
+            UNROLLED
+            for (int j = 0; j < n; j++) part = __builtin_fmaf(number(f, d[r].word, j), x[j], part);
+            total[r] = __builtin_fmaf(b[r], sum, __builtin_fmaf(s[r], part, total[r]));
+        }
+    }
+    for (int r = 0; r < R; r++) {
+        if (r < rows && total[r] - total[r] != 0) { /* this thread's 16 bytes are some chunks that follow each other */
+            total[r] = 0;
+            for (int i = 0; i < each; i++)
+                total[r] += row_by_numbers(f, a, p.x, p.w + (row + r) * chunks * 4, p.group + (row + r) * row_groups,
+                                           (in_team * 32 + lane) * each + i, step * each, (int64_t)mine * each);
+        }
+        for (int bits = 16; bits > 0; bits /= 2) total[r] += SHUFFLE_XOR(total[r], bits);
+        if (lane == 0)
+            parts[warp][r] = total[r];
+    }
+    BARRIER();
+    if (in_team || lane >= rows || place >= a->batch)
+        return;
+    float y = parts[warp][lane];
+    for (int i = 1; i < a->team; i++) y += parts[warp + i][lane];
+    ((S *)a->y)[place * a->n + row + lane] = OUT(y);
+}
+
+KERNEL(K(cu_qmv_lines_u4), struct qmm_args) { multiply_lines(FORMAT_u4, &a); }
+KERNEL(K(cu_qmv_lines_u8), struct qmm_args) { multiply_lines(FORMAT_u8, &a); }
 
 /* Squares of the product: numbers and rows of x meet in shared memory. */
 FN void multiply_square(const int f, const struct qmm_args *a)

@@ -29,7 +29,7 @@ enum gpu_quant_format { QUANT_FORMATS(X) FORMATS };
 enum {
     QUANT_THREADS = 128,
     QUANT_EACH = 8,
-    QMV_THREADS = 256,
+    QMV_THREADS = 128,
     QMV_ROWS = 4,
     QMV_VECTORS = 4,
     QMM_THREADS = 256,

@@ -90,10 +90,13 @@ KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
     int n = a.pairs - i < EACH ? (int)(a.pairs - i) : EACH;
     double p = ((double)a.offset[at] + (double)t) * a.scale;
     T c[EACH], s[EACH], u[2][EACH], v[2][EACH];
-    for (int k = 0; k < EACH; k++) {
+    double angle[EACH];
+    for (int k = 0; k < EACH; k++) { /* all are read before the first takes its time */
         int64_t j = k < n ? i + k : i;
-        double angle = p * (a.freqs ? a.sign * (1 / (double)((const T *)a.freqs)[a.first + j]) : a.turns[j]);
-        struct turn by = turn_by(angle);
+        angle[k] = p * (a.freqs ? a.sign * (1 / (double)((const T *)a.freqs)[a.first + j]) : a.turns[j]);
+    }
+    for (int k = 0; k < EACH; k++) {
+        struct turn by = turn_by(angle[k]);
         c[k] = (T)by.c;
         s[k] = (T)by.s;
     }
