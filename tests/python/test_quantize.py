@@ -297,7 +297,10 @@ def test_layouts_and_threads():
     assert mx.array_equal(mx.quantized_matmul(mx.array(x).T, *parts, **how), want)
     turned = [mx.array(np.ascontiguousarray(np.array(p).T)).T for p in parts]
     assert mx.array_equal(mx.quantized_matmul(mx.array(x).T, *turned, **how), want)
-    assert mx.array_equal(mx.quantized_matmul(mx.array(x).T[2], *parts, **how), want[2])
+    alone = mx.quantized_matmul(mx.array(x).T[2], *parts, **how)
+    if mx.default_device() == mx.cpu:
+        assert mx.array_equal(alone, want[2])
+    close(alone, np.array(want[2]))  # a GPU adds up a row by itself in another order
 
 
 def test_empty():
