@@ -42,8 +42,6 @@ struct plan {
     int status;   /* not 0: cuFFT does not do it */
     size_t bytes; /* of its work area */
     uint64_t used;
-    struct stream *last; /* whose work reads its tables, up to that mark */
-    uint64_t mark;
 };
 
 static void close_plan(struct plan *p)
@@ -122,33 +120,50 @@ static struct plan take_plan(int gpu, const struct cufft_rows *t)
     return p;
 }
 
-/* Work that is under way reads its tables. */
+/* Where the work of all plans of a GPU ends, under the lock: what one queues comes after what others have queued, on
+ * whatever stream, so that a plan goes when nothing is under way.  What plans have in common the library does not say:
+ * when one went while another's kernels ran, the device was lost by a read from where nothing is. */
+static struct {
+    void *event, *stream;
+} work[MAX_GPUS];
+
+static int begin_work(int gpu, void *stream)
+{
+    if (!work[gpu].event && cu.event_create(&work[gpu].event, CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING))
+        return CUFFT_ALLOC_FAILED;
+    if (!work[gpu].stream || work[gpu].stream == stream)
+        return 0;
+    return cu.stream_wait_event(stream, work[gpu].event, 0) ? CUFFT_EXEC_FAILED : 0;
+}
+static int end_work(int gpu, void *stream)
+{
+    work[gpu].stream = stream;
+    return cu.event_record(work[gpu].event, stream) ? CUFFT_EXEC_FAILED : 0;
+}
+
 static void drop_plan(struct plan *p)
 {
-    if (p->made && p->last && p->last->on->wait(p->last, p->mark))
-        mx_error_clear();
-    lock_take(&calling);
+    if (p->made && work[p->of.gpu].stream)
+        cu.event_wait(work[p->of.gpu].event);
     close_plan(p);
-    lock_give(&calling);
 }
 
 /* Instead of the one that was not of use for longest.  There may be memory the next time. */
 static void keep_plan(struct plan *p)
 {
-    if (p->status)
-        drop_plan(p);
-    if (p->status == CUFFT_ALLOC_FAILED)
-        return;
     lock_take(&calling);
     struct plan *place = plans;
     for (int i = 1; i < PLANS; i++)
         if (plans[i].used < place->used)
             place = &plans[i];
-    struct plan old = *place;
-    *place = *p;
-    place->used = ++plans_used;
+    if (p->status)
+        drop_plan(p);
+    if (p->status != CUFFT_ALLOC_FAILED) {
+        drop_plan(place);
+        *place = *p;
+        place->used = ++plans_used;
+    }
     lock_give(&calling);
-    drop_plan(&old);
 }
 
 /* ---- opening, once for each GPU */
@@ -265,24 +280,19 @@ bool cufft_transform(const struct run *r, const struct cufft_rows *t)
         if (!ready)
             mx_error_clear();
     }
-    if (ready && p.last && p.last != r->stream) { /* then waiting for this use is waiting for that, too */
-        ready = !r->stream->on->follow(r->stream, p.last, p.mark);
-        if (!ready)
-            mx_error_clear();
-    }
     if (ready) {
         void *stream = gpu_direct(q);
         lock_take(&calling);
-        p.status = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, stream);
+        p.status = begin_work(q->gpu->number, stream);
+        if (!p.status)
+            p.status = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, stream);
+        if (!p.status)
+            p.status = end_work(q->gpu->number, stream);
         lock_give(&calling);
-        p.last = r->stream;
-        p.mark = r->stream->on->mark(r->stream);
         tell_failure(&p);
     }
     bool done = ready && !p.status;
     keep_plan(&p);
-    if (!gpu_use_stream(r->stream)) /* the one that went may have been another device's */
-        mx_error_clear();
     if (area)
         buffer_release(area);
     return done;

@@ -847,6 +847,27 @@ print(json.dumps([errors, count()[0]]))
     assert len(errors) == 12 and max(errors) < 4 and n == 1 + 12
 
 
+def test_plans_go_while_others_work(cufft):
+    """More than are kept, on several streams at a time."""
+    code = """
+rows, errors = [2**18 // n + 1 for n in range(100, 148)], []
+x = [mx.array(c(rows[i], 100 + i)) for i in range(48)]
+def work(k):
+    with mx.stream(mx.new_stream(mx.gpu)):
+        made = [mx.fft.fft(x[i]) for i in range(k, 48, 4)]
+        mx.eval(made)
+        for y, i in zip(made, range(k, 48, 4)):
+            a, b = np.array(y)[-1], np.fft.fft(np.array(x[i])[-1].astype(np.complex128))
+            errors.append(float(np.abs(a - b).max() / np.abs(b).max()))
+threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(json.dumps([errors, []]))
+"""
+    (errors, _), _ = transformed(code, cufft)
+    assert len(errors) == 48 and max(errors) < 1e-5
+
+
 @pytest.mark.parametrize("name", ["products", "fft"])
 def test_all_that_our_kernels_do(name, cufft):
     """Their tests, with the library that is found."""
