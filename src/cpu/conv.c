@@ -1,9 +1,9 @@
 /* conv.c: convolutions on the CPU.
  *
- * Output channels fall into panels as wide as the register tile, whose weights are packed once; a
- * strip of the input is multiplied by one panel after the other, each tile a few neighbouring
- * pixels.  Every number is summed over the taps in order, the channels of a tap innermost, in
- * stretches of weights that fit the cache; so it depends on shapes and values alone. */
+ * Output channels fall into panels as wide as the register tile, whose weights are packed once; a strip of the input is
+ * multiplied by one panel after the other, each tile a few pixels, of one row or of several.  Every number is summed over
+ * the taps in order, the channels of a tap innermost, in stretches of weights that fit the cache; so it depends on shapes
+ * and values alone. */
 #include "cpu/conv.h"
 
 #include <string.h>
@@ -31,6 +31,8 @@ struct forward {
     char *weights;        /* panels, each `depth` steps of nr channels */
     struct gemm_run *runs;
     int64_t n_runs;
+    int64_t pixels; /* of a strip, at most, */
+    size_t lists;   /* and bytes of what says where they are */
     bool convert;
 };
 
@@ -53,29 +55,53 @@ static void pack_weights(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* One panel of output channels, over one stretch of the taps, of every pixel of a strip. */
-static void multiply_panel(const struct forward *f, const struct strip *s, int64_t panel, int64_t from, int64_t to,
-                           const char *weights, char *sums)
+/* Where the pixels of a strip are: in what the kernels read, and where their results go, in elements. */
+struct places {
+    int64_t n;
+    int64_t *from, *to;
+};
+
+/* Of all rows as one sequence: tiles go over their ends. */
+static void list_pixels(const struct forward *f, const struct strip *s, struct places *at)
 {
     const struct plain *p = f->p;
-    const struct gemm_kernel *g = p->g;
-    int64_t group = panel / f->each, channel = panel % f->each * g->nr;
-    int64_t n = least(g->nr, p->out - channel), first = group * p->out + channel;
     int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
     int64_t rows = s->images * s->count[0] * s->count[1];
-    bool last = to == f->n_runs;
+    at->n = 0;
     for (int64_t r = 0; r < rows; r++) {
-        struct pixels at = conv_row(p, s, r);
-        for (int64_t i = 0; i < s->count[2]; i += g->mr) {
-            int64_t m = least(g->mr, s->count[2] - i);
-            const char *x = at.x + (i * pitch + group * p->in) * (int64_t)p->size;
-            char *y = p->y.p + (at.y + i * ldy + first) * (int64_t)p->item;
-            char *c = f->convert ? sums + (at.number + i) * g->nr * (int64_t)p->size : y;
-            g->pixels(c, f->convert ? g->nr : ldy, x, pitch, f->runs + from, to - from, weights, m, n, from > 0);
-            for (int64_t k = 0; f->convert && last && k < m; k++)
-                cpu->cast[p->ct][p->t](y + k * ldy * (int64_t)p->item, c + k * g->nr * (int64_t)p->size, (size_t)n);
+        struct pixels row = conv_row(p, s, r);
+        int64_t x = (row.x - s->p) / (int64_t)p->size;
+        for (int64_t i = 0; i < s->count[2]; i++, at->n++) {
+            at->from[at->n] = x + i * pitch;
+            at->to[at->n] = f->convert ? at->n * p->g->nr : row.y + i * ldy;
         }
     }
+}
+
+/* The sums of a panel, rounded. */
+static void store_sums(const struct forward *f, const struct strip *s, const char *sums, int64_t first, int64_t n)
+{
+    const struct plain *p = f->p;
+    int64_t ldy = p->axis[2].step * p->y.s[3], rows = s->images * s->count[0] * s->count[1];
+    for (int64_t r = 0; r < rows; r++) {
+        char *y = p->y.p + (conv_row(p, s, r).y + first) * (int64_t)p->item;
+        for (int64_t i = 0; i < s->count[2]; i++, sums += p->g->nr * (int64_t)p->size, y += ldy * (int64_t)p->item)
+            cpu->cast[p->ct][p->t](y, sums, (size_t)n);
+    }
+}
+
+/* One panel of output channels, over one stretch of the taps, of every pixel of a strip. */
+static void multiply_panel(const struct forward *f, const struct strip *s, const struct places *at, int64_t panel,
+                           int64_t from, int64_t to, const char *weights, char *sums)
+{
+    const struct plain *p = f->p;
+    int64_t group = panel / f->each, channel = panel % f->each * p->g->nr;
+    int64_t n = least(p->g->nr, p->out - channel), first = group * p->out + channel;
+    const char *x = s->p + group * p->in * (int64_t)p->size;
+    char *c = f->convert ? sums : p->y.p + first * (int64_t)p->item;
+    p->g->pixels(c, at->to, x, at->from, f->runs + from, to - from, weights, at->n, n, from > 0);
+    if (f->convert && to == f->n_runs)
+        store_sums(f, s, sums, first, n);
 }
 
 static void one_piece(void *ctx, int64_t i, char *space)
@@ -84,13 +110,16 @@ static void one_piece(void *ctx, int64_t i, char *space)
     const struct plain *p = f->p;
     struct strip s = conv_strip(p, i / f->parts, space);
     int64_t part = i % f->parts;
-    char *sums = space + p->strip_bytes;
+    struct places at = { .from = (int64_t *)(space + p->strip_bytes) };
+    at.to = at.from + f->pixels;
+    char *sums = space + p->strip_bytes + f->lists;
+    list_pixels(f, &s, &at);
     for (int64_t panel = part * f->panels / f->parts; panel < (part + 1) * f->panels / f->parts; panel++) {
         const char *w = f->weights + (size_t)(panel * p->depth * p->g->nr) * p->size;
         for (int64_t from = 0, to, depth; from < f->n_runs; from = to) {
             for (to = from, depth = 0; to < f->n_runs && (to == from || depth + f->runs[to].n <= STRETCH); to++)
                 depth += f->runs[to].n;
-            multiply_panel(f, &s, panel, from, to, w, sums);
+            multiply_panel(f, &s, &at, panel, from, to, w, sums);
             w += (size_t)(depth * p->g->nr) * p->size;
         }
     }
@@ -115,22 +144,24 @@ static int shared_weights(struct plain *p)
     f.panels = f.each * p->groups;
     f.parts = p->strips < 4 * threads && threads > 1 ? least(f.panels, ceil_div(4 * threads, p->strips)) : 1;
     int64_t pieces = p->n_runs * ceil_div(p->runs[0].n, PIECE);
-    int64_t pixels = p->some * p->axis[0].out * p->axis[1].out * p->axis[2].out;
+    f.pixels = p->some * p->axis[0].out * p->axis[1].out * p->axis[2].out;
     if (p->some == 1)
-        pixels = pixels / p->axis[p->split].out * p->wide;
+        f.pixels = f.pixels / p->axis[p->split].out * p->wide;
+    f.lists = to_lines(2 * f.pixels * (int64_t)sizeof(int64_t));
     size_t list = to_lines(pieces * (int64_t)sizeof *f.runs);
     size_t weights = to_lines(f.panels * p->depth * p->g->nr * (int64_t)p->size);
-    size_t sums = f.convert ? to_lines(pixels * p->g->nr * (int64_t)p->size) : 0;
+    size_t sums = f.convert ? to_lines(f.pixels * p->g->nr * (int64_t)p->size) : 0;
     int64_t n = p->strips * f.parts;
     threads = (int)least(threads, n);
-    struct buffer *b = buffer_new(list + weights + (size_t)threads * (p->strip_bytes + sums));
+    size_t each = p->strip_bytes + f.lists + sums;
+    struct buffer *b = buffer_new(list + weights + (size_t)threads * each);
     if (!b)
         return 1;
     f.runs = b->host;
     f.weights = (char *)b->host + list;
     cut_runs(&f);
     pool_for(f.panels, 1 + 16 * 1024 / (p->depth * p->g->nr), pack_weights, &f);
-    crew_for(n, threads, f.weights + weights, p->strip_bytes + sums, one_piece, &f);
+    crew_for(n, threads, f.weights + weights, each, one_piece, &f);
     buffer_release(b);
     return 0;
 }

@@ -61,11 +61,10 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips);
 struct strip conv_strip(const struct plain *p, int64_t i, char *space);
 /* Offset of tap t in w. */
 int64_t conv_tap(const struct plain *p, int64_t t);
-/* Row r of neighbouring pixels of a strip, s->count[2] of them: where they lie in it and in the
- * result, and the number of the first within the strip. */
+/* Row r of neighbouring pixels of a strip, s->count[2] of them: where they lie in it and in the result. */
 struct pixels {
     const char *x;
-    int64_t y, number;
+    int64_t y;
 };
 struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r);
 /* x with channels next to each other, in the type computed in if `convert`. */

@@ -216,7 +216,6 @@ struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r)
         (s->image + n) * p->y.s[0] + (a[0].first + (s->begin[0] + i) * a[0].step) * p->y.s[1] +
             (a[1].first + (s->begin[1] + j) * a[1].step) * p->y.s[2] +
             (a[2].first + s->begin[2] * a[2].step) * p->y.s[3],
-        r * s->count[2],
     };
 }
 

@@ -2,7 +2,8 @@
  *
  * The register tile is MR rows by NV vectors of C: per step of k it takes NV loads of B and MR
  * broadcasts of A for MR * NV fused multiply-adds, and has enough independent sums to hide their
- * latency.  gemm.inc is included once per real type, gemm_complex.inc for complex64, gemv.inc once
+ * latency.  Convolutions, whose operands are not panels, take PIXELS_BY_1 and PIXELS_BY_2 rows of one and two vectors,
+ * for as many sums.  gemm.inc is included once per real type, gemm_complex.inc for complex64, gemv.inc once
  * per type that matrices are stored in. */
 #include "cpu/kernels/gemm.h"
 
@@ -15,6 +16,8 @@
 enum { VBYTES = 64 };
 #define TILE_ROWS 12
 #define TILE_VECTORS 2
+#define PIXELS_BY_1 12
+#define PIXELS_BY_2 12
 #define COMPLEX_ROWS 4
 #define COMPLEX_VECTORS 2
 #define MADD_f32(acc, v, s) _mm512_fmadd_ps(_mm512_set1_ps(s), v, acc)
@@ -27,6 +30,8 @@ enum { VBYTES = 64 };
 enum { VBYTES = 32 };
 #define TILE_ROWS 4
 #define TILE_VECTORS 3
+#define PIXELS_BY_1 12
+#define PIXELS_BY_2 6
 #define COMPLEX_ROWS 2
 #define COMPLEX_VECTORS 2
 #define MADD_f32(acc, v, s) _mm256_fmadd_ps(_mm256_set1_ps(s), v, acc)
@@ -39,6 +44,8 @@ enum { VBYTES = 32 };
 enum { VBYTES = 16 };
 #define TILE_ROWS 8
 #define TILE_VECTORS 3
+#define PIXELS_BY_1 12
+#define PIXELS_BY_2 8
 #define COMPLEX_ROWS 4
 #define COMPLEX_VECTORS 2
 #define MADD_f32(acc, v, s) ((V_f32)vfmaq_n_f32((float32x4_t)(acc), (float32x4_t)(v), s))
@@ -50,6 +57,8 @@ enum { VBYTES = 16 };
 enum { VBYTES = 16 };
 #define TILE_ROWS 4
 #define TILE_VECTORS 2
+#define PIXELS_BY_1 8
+#define PIXELS_BY_2 4
 #define COMPLEX_ROWS 2
 #define COMPLEX_VECTORS 1
 #define MADD_f32(acc, v, s) ((acc) + (v) * (s))
@@ -60,6 +69,8 @@ enum { VBYTES = 16 };
 #endif
 #define MADD_u32(acc, v, s) ((acc) + (v) * (s))
 #define MADD_u64(acc, v, s) ((acc) + (v) * (s))
+
+enum { MOST_PIXELS = 12 }; /* of those two, at any level */
 
 /* Which panel of a tile stays in L1 while those of the other operand pass by: the one of A is the
  * smaller where vectors are long, the one of B saves more reading where the tile is flat. */

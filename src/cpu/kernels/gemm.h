@@ -45,11 +45,11 @@ struct gemm_kernel {
      * gaps.  NULL where there is none. */
     void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b, int64_t ldb, int64_t m,
                    int64_t n, int64_t k);
-    /* Convolution: C (m pixels by n channels) = or += the sum over runs of pixels times weights.  Pixel
-     * i of run r is at a[i * rs + runs[r].at], runs[r].n elements without gaps; b is one panel of
-     * weights, run after run.  m is at most mr, n at most nr.  NULL where there is none. */
-    void (*pixels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs, int64_t n_runs,
-                   const void *b, int64_t m, int64_t n, bool add);
+    /* Convolution: C (m pixels by n channels) = or += the sum over runs of pixels times weights.  Pixel i of run r is
+     * at a[from[i] + runs[r].at], runs[r].n elements without gaps, and its sums go to c[to[i]]; b is one panel of
+     * weights, run after run.  n is at most nr.  NULL where there is none. */
+    void (*pixels)(void *c, const int64_t *to, const void *a, const int64_t *from, const struct gemm_run *runs,
+                   int64_t n_runs, const void *b, int64_t m, int64_t n, bool add);
     /* The same where every channel has weights of its own: C (m by n) is the sum over runs r of
      * a[i * rs + runs[r].at + j] * b[r * ldb + j]. */
     void (*channels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs, int64_t n_runs,
