@@ -44,12 +44,12 @@ static const char *index_at(const struct lookup *l, int k, int64_t place)
 static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n, int64_t *far)
 {
     int last = l->grid.ndim - 1;
-    bool fine = true;
-    for (int64_t i = 0; i < n; i++) far[i] = base + i * l->grid.far[last];
-    for (int k = 0; k < l->grid.n; k++) {
+    bool fine = true, begun = l->grid.far[last] || l->grid.n == 0;
+    for (int64_t i = 0; i < n && begun; i++) far[i] = base + i * l->grid.far[last];
+    for (int k = 0; k < l->grid.n; k++, begun = true) {
         const struct lookup_index *o = &l->grid.index[k];
-        fine &= cpu->index->offsets[o->array->dtype](far, index_at(l, k, at[k]), o->steps[last], n, o->size, o->room,
-                                                     o->stride);
+        fine &= cpu->index->offsets[o->array->dtype](far, begun, base, index_at(l, k, at[k]), o->steps[last], n,
+                                                     o->size, o->room, o->stride);
     }
     return fine;
 }

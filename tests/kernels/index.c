@@ -58,9 +58,10 @@ static void offsets(const struct cpu_kernels *k)
         int64_t stride = draw(3) ? draw(2000) - 1000 : 1, base = draw(1000);
         draw_indices(&d, t, true);
         for (int64_t i = 0; i < MOST + GUARD; i++) far[i] = base + i;
-        assert_true(k->index->offsets[t](far, d.first, d.step, d.n, d.size, d.size - 1, stride));
+        bool add = draw(2);
+        assert_true(k->index->offsets[t](far, add, base, d.first, d.step, d.n, d.size, d.size - 1, stride));
         for (int64_t i = 0; i < MOST + GUARD; i++)
-            assert_int_equal(far[i], base + i + (i < d.n ? d.value[i] * stride : 0));
+            assert_int_equal(far[i], base + (add || i >= d.n ? i : 0) + (i < d.n ? d.value[i] * stride : 0));
     }
 }
 
@@ -142,7 +143,7 @@ static void ranges(const struct cpu_kernels *k)
             assert_int_equal(in[i], inside && i < d.n - 1);
         }
         assert_int_equal(k->index->check[t](d.first, d.step, d.n, d.size, room), fits);
-        assert_int_equal(k->index->offsets[t](far, d.first, d.step, d.n, d.size, room, 3), fits);
+        assert_int_equal(k->index->offsets[t](far, draw(2), 0, d.first, d.step, d.n, d.size, room, 3), fits);
         for (int64_t i = 0; i < d.n; i++) {
             d.value[i] = d.value[i] < 0 ? 0 : d.value[i] > room ? room : d.value[i];
             assert_int_equal(far[i], 3 * d.value[i]);

@@ -11,9 +11,9 @@
 
 #include "core/dtype.h"
 
-/* far[i] += index * stride, for index[i * step]. */
-typedef bool index_offsets_fn(int64_t *far, const void *index, int64_t step, int64_t n, int64_t size, int64_t room,
-                              int64_t stride);
+/* far[i] = base + index * stride, for index[i * step], or, with `add`, far[i] += index * stride. */
+typedef bool index_offsets_fn(int64_t *far, bool add, int64_t base, const void *index, int64_t step, int64_t n,
+                              int64_t size, int64_t room, int64_t stride);
 typedef bool index_check_fn(const void *index, int64_t step, int64_t n, int64_t size, int64_t room);
 /* in[i] = whether index[i * step] is in range, if it was true */
 typedef void index_inside_fn(bool *in, const void *index, int64_t step, int64_t n, int64_t size, int64_t room);
