@@ -78,6 +78,21 @@ TEMPLATE double sum_of_lanes(doubles a)
     return y[0] + y[1];
 }
 
+#if REGISTER == 64
+/* Of each of four what sum_of_lanes adds last, side by side. */
+TEMPLATE doubles pairs_of_lanes(doubles a, doubles b, doubles c, doubles d)
+{
+    doubles x = __builtin_shufflevector(a, b, 0, 1, 8, 9, 2, 3, 10, 11);
+    doubles y = __builtin_shufflevector(a, b, 4, 5, 12, 13, 6, 7, 14, 15);
+    doubles z = __builtin_shufflevector(c, d, 0, 1, 8, 9, 2, 3, 10, 11);
+    doubles w = __builtin_shufflevector(c, d, 4, 5, 12, 13, 6, 7, 14, 15);
+    return ((__builtin_shufflevector(x, z, 0, 1, 2, 3, 8, 9, 10, 11) +
+             __builtin_shufflevector(x, z, 4, 5, 6, 7, 12, 13, 14, 15)) +
+            __builtin_shufflevector(y, w, 0, 1, 2, 3, 8, 9, 10, 11)) +
+           __builtin_shufflevector(y, w, 4, 5, 6, 7, 12, 13, 14, 15);
+}
+#endif
+
 /* The sums of the lanes of as many as a register has, each as above. */
 TEMPLATE doubles sums_of_lanes(const doubles v[])
 {
@@ -85,6 +100,10 @@ TEMPLATE doubles sums_of_lanes(const doubles v[])
     doubles a = __builtin_shufflevector(v[0], v[2], 0, 1, 4, 5) + __builtin_shufflevector(v[0], v[2], 2, 3, 6, 7);
     doubles b = __builtin_shufflevector(v[1], v[3], 0, 1, 4, 5) + __builtin_shufflevector(v[1], v[3], 2, 3, 6, 7);
     return __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
+#elif REGISTER == 64
+    doubles even = pairs_of_lanes(v[0], v[2], v[4], v[6]), odd = pairs_of_lanes(v[1], v[3], v[5], v[7]);
+    return (doubles)_mm512_unpacklo_pd((__m512d)even, (__m512d)odd) +
+           (doubles)_mm512_unpackhi_pd((__m512d)even, (__m512d)odd);
 #else
     doubles y = { 0 };
     UNROLL
