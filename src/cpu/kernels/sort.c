@@ -1,8 +1,8 @@
 /* sort.c: the sorting kernels of this level.
  *
- * Quicksort: vectors are split by the pivot with one shuffle each, and what fits into eight vectors
- * is sorted by a network (the scheme of "Fast in-place, vectorized quicksort", Bramas 2017, and of
- * Blacher et al. 2022).  Where a level has no such instructions a vector is one element. */
+ * Quicksort: vectors are split by the pivot with one shuffle each, and what fits into sixteen vectors is sorted by a
+ * network, most of whose comparisons are of whole vectors (the scheme of "Fast in-place, vectorized quicksort", Bramas
+ * 2017, and of Blacher et al. 2022).  Where a level has no such instructions a vector is one element. */
 #include "cpu/kernels/sort.h"
 
 #include "cpu/kernels/level.h"
@@ -14,11 +14,12 @@
 #include <immintrin.h>
 #endif
 
-/* SORT_VECTORS has, for each T: a vector VEC, its number of elements K(N), load, store, least, most, all, step and
- * the two ways of separating elements.  load_some and store_some take the first n elements.
+/* SORT_VECTORS has, for each T: a vector VEC, its number of elements K(N), load, store, least, most, all, across, meet,
+ * interleave and the two ways of separating elements.  load_some and store_some take the first n elements.
  *
- * step(x, c) compares lane i with lane i ^ c and leaves the larger where the highest bit of c is
- * set in i.
+ * across(x, c) has in lane i what x has in lane i ^ c.
+ * meet(x, y, c), c a power of two, has the larger of lanes i where c is set in i, else the smaller.
+ * interleave(a, b, low, high): lane by lane of a and b, the first half of that and the second.
  * part(x, v, l, r) writes the elements below v to l and the others in front of r; returns how many
  * were below.  It may write anything to the other places of a vector from l on, and to those of a
  * vector before r.
@@ -31,6 +32,8 @@
 #define VECTORS
 #define IOTA_i32 _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define IOTA_i64 _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)
+#define INTERLEAVED_i32 _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define INTERLEAVED_i64 _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11)
 /* A mask is moved to an integer by name: left to itself GCC 12 may spill 16 bits of it and read 32. */
 #define COUNT_i32(mask) __builtin_popcount(_cvtmask16_u32(mask))
 #define COUNT_i64(mask) __builtin_popcount(_cvtmask8_u32(mask))
@@ -40,13 +43,19 @@
 
 #elif defined(__AVX2__) && defined(__BMI2__)
 #define VECTORS
-/* The 32-bit lanes that m names, then the others. */
+/* The 32-bit lanes that m names, then the others: by a table, as processors before Zen 3 take long to gather bits. */
+#define BITS_BELOW(m, k) __builtin_popcount((m) & ((1 << (k)) - 1))
+#define PLACE(m, k) ((m) >> (k)&1 ? BITS_BELOW(m, k) : __builtin_popcount(m) + (k)-BITS_BELOW(m, k))
+#define LANE(m, k) (uint64_t)(k) << 8 * PLACE(m, k)
+#define LANES(m) (LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
+#define FOUR(m) LANES(m), LANES((m) + 1), LANES((m) + 2), LANES((m) + 3)
+#define SIXTEEN(m) FOUR(m), FOUR((m) + 4), FOUR((m) + 8), FOUR((m) + 12)
+#define MANY(m) SIXTEEN(m), SIXTEEN((m) + 16), SIXTEEN((m) + 32), SIXTEEN((m) + 48)
+static const uint64_t orders[256] = { MANY(0), MANY(64), MANY(128), MANY(192) };
+
 TEMPLATE __m256i lanes_first(__m256i x, unsigned m)
 {
-    uint64_t bytes = _pdep_u64(m, 0x0101010101010101) * 0xff, all = 0x0706050403020100;
-    unsigned half = 4 * (unsigned)__builtin_popcount(m); /* shifted twice: 64 bits at a time is undefined */
-    uint64_t order = _pext_u64(all, bytes) | _pext_u64(all, ~bytes) << half << half;
-    return _mm256_permutevar8x32_epi32(x, _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)order)));
+    return _mm256_permutevar8x32_epi32(x, _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(orders + m))));
 }
 #define IOTA_32 _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
 TEMPLATE unsigned below_i32(__m256i x, __m256i v)
