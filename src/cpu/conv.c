@@ -1,9 +1,9 @@
 /* conv.c: convolutions on the CPU.
  *
- * Output channels fall into panels as wide as the register tile, whose weights are packed once; a strip of the input is
- * multiplied by one panel after the other, each tile a few pixels, of one row or of several.  Every number is summed over
- * the taps in order, the channels of a tap innermost, in stretches of weights that fit the cache; so it depends on shapes
- * and values alone. */
+ * Output channels fall into panels as wide as the register tile, whose weights are packed once; a strip of the input
+ * is multiplied by one panel after the other, each tile a few pixels, of one row or of several.  Every number is summed
+ * over the taps in order, the channels of a tap innermost, in stretches of weights that fit the cache; so it depends on
+ * shapes and values alone. */
 #include "cpu/conv.h"
 
 #include <string.h>

@@ -423,6 +423,22 @@ def test_addmm():
     close(got, 2 * c + 0.5 * (a @ b))
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16], ids=str)
+@pytest.mark.parametrize("shape", [(9000, 70), (5000, 300), (1030, 2100), (37, 1100)])
+def test_long_columns_times_vectors(shape, dtype):
+    rng = np.random.default_rng(shape[1])
+    a = mx.array(rng.standard_normal(shape, dtype=np.float32)).astype(dtype)
+    turned = mx.array(np.ascontiguousarray(np.array(a).T)).T
+    with mx.stream(mx.cpu):
+        for count in (1, 2, 3, 4):
+            b = mx.array(rng.standard_normal((shape[1], count), dtype=np.float32)).astype(dtype)
+            want = np.array(a).astype(np.float64) @ np.array(b).astype(np.float64)
+            got = turned @ b
+            assert mx.array_equal(got, a @ b).item(), "order of sums depends on the layout"
+            error = np.abs(np.array(got).astype(np.float64) - want).max() / np.abs(want).max()
+            assert error < (1e-6 if dtype == mx.float32 else 1e-3)
+
+
 def test_take():
     a = np.arange(24.0).reshape(2, 3, 4)
     x = mx.array(a)

@@ -224,6 +224,18 @@ def test_matrix_norm():
     close(mx.matrix_norm(mx.array(SIGNED), 1), np.linalg.norm(wide(SIGNED), 1))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex64"])
+@pytest.mark.parametrize("sizes", [(64, 300), (256, 1, 900), (1024, 257, 512, 300)])
+@pytest.mark.parametrize("shape", [(5,), (3, 1, 7), (40,), (2,)])
+def test_long_rows_side_by_side(shape, sizes, dtype):
+    rng = np.random.default_rng(len(shape))
+    parts = [rng.integers(-100, 100, (*shape, n, 2)).astype(dtype) for n in sizes]
+    axis = len(shape)
+    assert np.array_equal(np.array(mx.concatenate([mx.array(x) for x in parts], axis)), np.concatenate(parts, axis))
+    turned = [mx.array(np.ascontiguousarray(x.swapaxes(-1, -2))).swapaxes(-1, -2) for x in parts]
+    assert np.array_equal(np.array(mx.concatenate(turned, axis)), np.concatenate(parts, axis))
+
+
 def test_concat():
     close(mx.concat([mx.array(A), mx.array(B)], axis=1), np.concatenate([A, B], 1))
     close(mx.concat([mx.array(A), mx.array(B[:, :2])], axis=None), np.concatenate([A.ravel(), B[:, :2].ravel()]))
