@@ -34,6 +34,7 @@ struct part {
     int64_t t, row, unit; /* the first */
     int64_t rows, units;
     char *sums; /* for each group of outputs rows x units, in the type computed in */
+    bool begun; /* products are added to x's gates already */
 };
 typedef void finish_fn(const struct part *p);
 
@@ -53,6 +54,7 @@ struct series {
     int64_t rows, units;  /* of a part */
     int64_t now;          /* the step at hand */
     bool first;           /* there is nothing before it */
+    int begins;           /* groups that may begin with x's gates: to these nothing else is added in between */
     bool back;            /* steps go from the last to the first */
     finish_fn *finish;
     const char *wide_start; /* start[0] in the type computed in */
@@ -148,9 +150,23 @@ static void hand_on(const struct part *p, int i, int64_t at)
 static void add_gate(const struct part *p, int k, int i, int count)
 {
     double room[UNITS];
-    for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t r = 0; r < p->rows && !(p->begun && k < p->j->begins); r++)
         binary(p->j, BINARY_add, row_of(p, k, r), load_units(p, room, at_step(p, p->j->x, p->t, r, i, count)),
                p->units);
+}
+
+/* x's gates to the groups that they are added to: one sum onto them is what they are onto it. */
+static void begin_with_gates(const struct part *p)
+{
+    const struct series *j = p->j;
+    for (int i = 0; i < j->begins; i++)
+        for (int64_t r = 0; r < p->rows; r++) {
+            const char *x = at_step(p, j->x, p->t, r, i, (int)j->groups);
+            if (j->t == j->ct)
+                memcpy(row_of(p, i, r), x, (size_t)p->units * j->size);
+            else
+                cpu->cast[j->t][j->ct](row_of(p, i, r), x, (size_t)p->units);
+        }
 }
 
 /* What the gates' functions take, of `count` groups. */
@@ -298,7 +314,7 @@ static void multiply_part(const struct part *p)
         const char *before = vectors_of(p, &apart);
         for (int i = 0; i < j->groups; i++)
             j->gemv(group(p, i), 1, p->units, j->w + (size_t)((i * j->width + p->unit) * j->w_row) * j->item, j->w_row,
-                    j->w_col, before, apart, (int)p->rows, p->units, j->inputs, false);
+                    j->w_col, before, apart, (int)p->rows, p->units, j->inputs, p->begun && i < j->begins);
         return;
     }
     int64_t stretch = ceil_div(j->inputs, ceil_div(j->inputs, g->kc));
@@ -308,7 +324,8 @@ static void multiply_part(const struct part *p)
         for (int64_t k = 0, depth; k < j->inputs; k += depth) {
             depth = least(stretch, j->inputs - k);
             g->tile(group(p, i), p->units, a + (size_t)(k * g->mr) * j->size, g->mr * j->inputs,
-                    w + (size_t)(k * g->nr) * j->size, g->nr * j->inputs, p->rows, p->units, depth, k > 0);
+                    w + (size_t)(k * g->nr) * j->size, g->nr * j->inputs, p->rows, p->units, depth,
+                    k > 0 || (p->begun && i < j->begins));
         }
     }
 }
@@ -323,6 +340,9 @@ static void some_parts(void *ctx, int64_t begin, int64_t end)
         p.rows = least(j->rows, j->sequences - p.row);
         p.units = least(j->units, j->width - p.unit);
         p.sums = (char *)sums;
+        p.begun = j->begins && !j->first && j->inputs <= (j->gemv ? GEMV_BLOCK : j->g->kc);
+        if (p.begun)
+            begin_with_gates(&p);
         multiply_part(&p);
         j->finish(&p);
     }
@@ -405,6 +425,7 @@ int run_recurrent(const struct run *r)
     mx_own hold[OPERANDS + 1] = { { NULL } };
     mx x[OPERANDS + 1] = { NULL };
     struct series j = { .kind = a->kind, .finish = finish[a->kind], .groups = recurrent_gates(a->kind) };
+    j.begins = a->kind == RECURRENT_GRU ? 2 : (int)j.groups; /* of a GRU's third, what is multiplied goes first */
     j.sequences = dim(r->y[0], 0);
     j.steps = dim(r->y[0], 1);
     j.width = j.inputs = dim(r->y[0], 2);
