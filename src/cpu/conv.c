@@ -67,15 +67,18 @@ static void list_pixels(const struct forward *f, const struct strip *s, struct p
     const struct plain *p = f->p;
     int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
     int64_t rows = s->images * s->count[0] * s->count[1];
-    at->n = 0;
-    for (int64_t r = 0; r < rows; r++) {
+    int64_t *from = at->from, *to = at->to, n = s->count[2];
+    at->n = rows * n;
+    for (int64_t r = 0; r < rows; r++, from += n, to += n) {
         struct pixels row = conv_row(p, s, r);
-        int64_t x = (row.x - s->p) / (int64_t)p->size;
-        for (int64_t i = 0; i < s->count[2]; i++, at->n++) {
-            at->from[at->n] = x + i * pitch;
-            at->to[at->n] = f->convert ? at->n * p->g->nr : row.y + i * ldy;
+        int64_t x = (row.x - s->p) / (int64_t)p->size, y = f->convert ? r * n * p->g->nr : row.y;
+        int64_t step = f->convert ? p->g->nr : ldy;
+        for (int64_t i = 0; i < n; i++) {
+            from[i] = x + i * pitch;
+            to[i] = y + i * step;
         }
     }
+    for (int i = 0; i < PIXELS_BEHIND; i++) from[i] = from[-1];
 }
 
 /* The sums of a panel, rounded. */
@@ -111,7 +114,7 @@ static void one_piece(void *ctx, int64_t i, char *space)
     struct strip s = conv_strip(p, i / f->parts, space);
     int64_t part = i % f->parts;
     struct places at = { .from = (int64_t *)(space + p->strip_bytes) };
-    at.to = at.from + f->pixels;
+    at.to = at.from + f->pixels + PIXELS_BEHIND;
     char *sums = space + p->strip_bytes + f->lists;
     list_pixels(f, &s, &at);
     for (int64_t panel = part * f->panels / f->parts; panel < (part + 1) * f->panels / f->parts; panel++) {
@@ -147,7 +150,7 @@ static int shared_weights(struct plain *p)
     f.pixels = p->some * p->axis[0].out * p->axis[1].out * p->axis[2].out;
     if (p->some == 1)
         f.pixels = f.pixels / p->axis[p->split].out * p->wide;
-    f.lists = to_lines(2 * f.pixels * (int64_t)sizeof(int64_t));
+    f.lists = to_lines((2 * f.pixels + PIXELS_BEHIND) * (int64_t)sizeof(int64_t));
     size_t list = to_lines(pieces * (int64_t)sizeof *f.runs);
     size_t weights = to_lines(f.panels * p->depth * p->g->nr * (int64_t)p->size);
     size_t sums = f.convert ? to_lines(f.pixels * p->g->nr * (int64_t)p->size) : 0;

@@ -70,7 +70,7 @@ enum { VBYTES = 16 };
 #define MADD_u32(acc, v, s) ((acc) + (v) * (s))
 #define MADD_u64(acc, v, s) ((acc) + (v) * (s))
 
-enum { MOST_PIXELS = 12 }; /* of those two, at any level */
+enum { MOST_PIXELS = PIXELS_BEHIND + 1 }; /* of those two, at any level */
 
 /* Which panel of a tile stays in L1 while those of the other operand pass by: the one of A is the
  * smaller where vectors are long, the one of B saves more reading where the tile is flat. */

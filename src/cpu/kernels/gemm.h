@@ -22,6 +22,7 @@ enum {
     GEMV_BLOCK = 1024, /* gemv sums K in blocks of this many */
     GEMV_VECTORS = 4,
     SOLVE_ROWS = 48, /* as many of a triangle at a time */
+    PIXELS_BEHIND = 11,
 };
 
 /* Where the elements of a pixel that meet a stretch of weights lie. */
@@ -47,7 +48,8 @@ struct gemm_kernel {
                    int64_t n, int64_t k);
     /* Convolution: C (m pixels by n channels) = or += the sum over runs of pixels times weights.  Pixel i of run r is
      * at a[from[i] + runs[r].at], runs[r].n elements without gaps, and its sums go to c[to[i]]; b is one panel of
-     * weights, run after run.  n is at most nr.  NULL where there is none. */
+     * weights, run after run.  n is at most nr.  PIXELS_BEHIND elements of `from` behind the last are places as well,
+     * of which nothing comes.  NULL where there is none. */
     void (*pixels)(void *c, const int64_t *to, const void *a, const int64_t *from, const struct gemm_run *runs,
                    int64_t n_runs, const void *b, int64_t m, int64_t n, bool add);
     /* The same where every channel has weights of its own: C (m by n) is the sum over runs r of
