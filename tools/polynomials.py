@@ -114,6 +114,13 @@ def erfinv_root(middle):
     return lambda t: erfinv_ratio((t + middle) ** 2)
 
 
+ERFC_MIDDLE = mp.mpf("1.02734375")
+
+
+def erfc_root(t):
+    return mp.sqrt(mp.sqrt(mp.erfc(t + ERFC_MIDDLE)))
+
+
 def erfc_log(start):
     return lambda t: mp.log(mp.erfc(t + start))
 
@@ -156,7 +163,14 @@ FITS = {
     "sinh_f32": (lambda x: mp.sinh(x) - x, SMALL, 1, range(3, 10, 2), mp.sinh, 24),
     "tanh_f32": (lambda x: mp.tanh(x) - x, SMALL, 0.625, range(3, 12, 2), mp.tanh, 24),
     "erf_f32": (lambda x: mp.erf(x) - x, SMALL, 1, range(1, 14, 2), mp.erf, 24),
-    "erf_far_f32": (erfc_log(0), 1, 4, range(7), erfc_weight(0), 24),
+    "erf_far_f32": (
+        erfc_root,
+        1 - ERFC_MIDDLE,
+        3.93 - ERFC_MIDDLE,
+        range(9),
+        lambda t: 1 / (4 * erfc_root(t) ** 3),
+        24,
+    ),
     "erfinv_log_f32": (lambda f: -mp.log1p(f), -mp.mpf(1) / 3, mp.mpf(1) / 3, range(1, 9), lambda f: 1, 24),
     "erfinv_f32": (lambda w: erfinv_ratio(w) - 1, 0, 6.53, range(11), erfinv_ratio, 24),
     "erfinv_far_f32": (

@@ -306,16 +306,15 @@ FN float erf_slope_f32(float z)
                      -7.997853099e-04f, 7.806903886e-05f);
 }
 FN float m_erf_near_f32(float x) { return MA(x, erf_slope_f32(x * x), x); }
-/* 1 - e^q(x) beyond 1, with q fitted to log(erfc); at_most_f32 loses a NaN, which is not beyond. */
+/* 1 - p^4 beyond 1, with p fitted to the fourth root of erfc, about a point near 1 where p is nearest to 24 bits: there
+ * its error counts most.  at_most_f32 loses a NaN, which is not beyond. */
 FN float m_erf_f32(float x)
 {
-    float a = m_fabs_f32(x), b = at_most_f32(a, 4), p = erf_slope_f32(a * a);
-    float q = poly6_f32(b, -3.41512583e-04f, -1.127089262e+00f, -6.381446719e-01f, -1.031069234e-01f, 2.183815464e-02f,
-                        -2.947681816e-03f, 1.863813814e-04f);
-    float zero = ROUNDER_F32 + 127;
-    struct exp_f32 s = exp_split_f32(q, exp_shifted_f32(q, zero), zero);
-    float two_n = pow2_f32(s.n), far = 1 - MA(two_n, exp_tail_f32(s.r), two_n);
-    return signed_f32(a >= 1 ? far : MA(a, p, a), x);
+    float a = m_fabs_f32(x), p = erf_slope_f32(a * a), t = at_most_f32(a, 4) - 1.02734375f;
+    float q = horner8_f32(t, 6.184128523e-01f, -4.151355922e-01f, 8.477911353e-03f, 5.034525692e-02f, -4.427781329e-03f,
+                          -5.317983218e-03f, 1.35988649e-03f, 7.346020539e-06f, -2.387788845e-05f);
+    q *= q;
+    return signed_f32(a >= 1 ? MA(-q, q, 1) : MA(a, p, a), x);
 }
 
 /* x g(w) with w = -log(1 - x^2), as x + x (g(w) - 1): of w below 6.53, and beyond. */

@@ -35,7 +35,14 @@ FN T P(poly12)(T x, T a, T b, T c, T d, T e, T f, T g, T h, T i, T j, T k, T l, 
     return MA(x * x, P(poly10)(x, c, d, e, f, g, h, i, j, k, l, m), MA(x, b, a));
 }
 
-/* The same by Horner's rule: a step less, where others are computed meanwhile. */
+/* The same by Horner's rule, of which the last step alone rounds what is near the result. */
+FN T P(horner8)(T x, T a, T b, T c, T d, T e, T f, T g, T h, T i)
+{
+    T far = MA(x, MA(x, MA(x, MA(x, i, h), g), f), e);
+    return MA(x, MA(x, MA(x, MA(x, far, d), c), b), a);
+}
+
+/* By the same rule: a step less, where others are computed meanwhile. */
 #if FAST_FMA
 FN T P(horner4)(T x, T a, T b, T c, T d, T e) { return MA(x, MA(x, MA(x, MA(x, e, d), c), b), a); }
 FN T P(horner7)(T x, T a, T b, T c, T d, T e, T f, T g, T h)
