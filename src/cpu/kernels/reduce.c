@@ -13,6 +13,8 @@
 #define evens_f64(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define odds_f64(a, b) __builtin_shufflevector(a, b, 1, 3)
 
+enum { SQUARE = 2 }; /* what is summed, where it is products: 1 */
+
 #define T float
 #define INT int32_t
 #define SUFFIX f32
