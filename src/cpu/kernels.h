@@ -58,6 +58,7 @@ struct cpu_kernels {
     const struct sort_kernels *sort;           /* kernels/sort.h */
     const struct scan_kernels *scan;           /* kernels/scan.h */
     const struct factor_kernels *factor;       /* kernels/factor.h */
+    const struct tree_kernels *tree;           /* kernels/trees.h */
 };
 
 extern const struct cpu_kernels *cpu;                         /* chosen at start-up by cpu/dispatch.c */

@@ -7,14 +7,16 @@
  *
  * Calls read and write slots.  A slot is the memory of an operand or an output, and moves on with
  * the tile; or a register, a tile that stays; or one value for all elements.  What follows from such
- * constants alone is computed once, while the program is made.  Operands of other strides are handed
- * over as runs (cpu/runs.h).  The last member may be a reduction (cpu/made.h): it asks for its
- * operand's elements block by block and folds them while they are in L1; those of a sum of products
- * may be the factors. */
+ * constants alone is computed once, while the program is made.  A sum, difference or product of float32
+ * that only one other such member reads is computed with that in one call (kernels/trees.h) and needs no
+ * memory.  Operands of other strides are handed over as runs (cpu/runs.h).  The last member may be a
+ * reduction (cpu/made.h): it asks for its operand's elements block by block and folds them while they are
+ * in L1; those of a sum of products may be the factors. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/sizes.h"
+#include "cpu/kernels/trees.h"
 #include "cpu/made.h"
 #include "cpu/run.h"
 #include "cpu/runs.h"
@@ -32,18 +34,22 @@ enum {
     LINE = 64,             /* bytes of a cache's line */
     AHEAD = 256,           /* elements of the shortest tile that is worth fetching the next for */
     STREAMS = 12,          /* slots that are fetched ahead */
+    FARTHER = 32 << 20,    /* and no cache at all */
+    AT_ONCE = 36,          /* lines that a step fetches from there without waiting */
 };
 
-enum step_kind { STEP_UNARY, STEP_BINARY, STEP_SELECT, STEP_SPREAD };
+enum step_kind { STEP_UNARY, STEP_BINARY, STEP_SELECT, STEP_SPREAD, STEP_TREE, STEP_BELL };
 union kernel {
     unary_fn *unary; /* and casts */
     binary_fn *binary;
     select_fn *select;
     move_fn *spread;
+    tree_fn *tree;
+    bell_fn *bell;
 };
 struct tape_step {
     union kernel fn;
-    int16_t kind, y, x[OPERANDS];
+    int16_t kind, y, x[TREE_LEAVES];
 };
 
 /* Element i is at base + i * step; the base of a register counts from the thread's frame. */
@@ -54,7 +60,7 @@ struct tape_slot {
     bool frame;
 };
 
-/* Memory that is fetched a tile ahead. */
+/* Memory that is fetched a tile ahead in as many parts as there are steps. */
 struct tape_stream {
     int slot, bytes, share; /* of a tile, of a step */
 };
@@ -111,6 +117,14 @@ static inline __attribute__((always_inline)) void fetch(const struct tape_progra
     }
 }
 
+static void run_tree(const struct tape_step *c, const struct thread_slots *w, int64_t n)
+{
+    const float *x[TREE_LEAVES];
+    int s[TREE_LEAVES];
+    for (int k = 0; k < TREE_LEAVES; k++) x[k] = w->p[c->x[k]], s[k] = w->stride[c->x[k]];
+    c->fn.tree(w->p[c->y], x, s, (size_t)n);
+}
+
 static inline void run_steps(const struct tape_program *t, const struct thread_slots *w, int64_t n)
 {
     void *const *p = w->p;
@@ -125,6 +139,8 @@ static inline void run_steps(const struct tape_program *t, const struct thread_s
         case STEP_BINARY: c->fn.binary(p[y], p[a], stride[a], p[b], stride[b], (size_t)n); break;
         case STEP_SELECT: c->fn.select(p[y], p[a], stride[a], p[b], stride[b], p[d], stride[d], (size_t)n); break;
         case STEP_SPREAD: c->fn.spread(p[y], 1, p[a], 0, (size_t)n); break;
+        case STEP_TREE: run_tree(c, w, n); break;
+        case STEP_BELL: c->fn.bell(p[y], p[a], *(float *)p[b], *(float *)p[d], *(float *)p[c->x[3]], (size_t)n); break;
         }
     }
 }
@@ -170,12 +186,19 @@ struct fused_value {
     int16_t walk;       /* which of the runs; -1: none */
     int16_t last;       /* the last member that reads it; -1: none */
     int16_t uses;       /* operands of members that it is */
+    int16_t within;     /* the member in whose call it is computed; -1: in its own */
     bool constant;      /* one for all elements */
     bool taken;         /* its memory is an output's now */
 };
 
+/* The values of x (one + erf(x c)) h. */
+struct bell {
+    int16_t x, c, one, h; /* x: -1 for none */
+};
+
 struct tape_maker {
     struct tape_program *t;
+    struct bell bell[FUSE_MOST];
     int n_members, n_values;
     struct fused_value value[VALUES];
     uint8_t arg[FUSE_MOST][OPERANDS]; /* values */
@@ -199,12 +222,12 @@ static void put_step(struct tape_maker *k, union kernel fn, enum step_kind kind,
     s->fn = fn;
     s->kind = (int16_t)kind;
     s->y = (int16_t)y;
-    for (int a = 0; a < OPERANDS; a++) s->x[a] = (int16_t)x[a];
+    for (int a = 0; a < TREE_LEAVES; a++) s->x[a] = (int16_t)x[a];
 }
 
 static void put_cast(struct tape_maker *k, cast_fn *f, int y, int x)
 {
-    put_step(k, (union kernel){ .unary = f }, STEP_UNARY, y, (int[OPERANDS]){ x });
+    put_step(k, (union kernel){ .unary = f }, STEP_UNARY, y, (int[TREE_LEAVES]){ x });
 }
 
 static int new_slot(struct tape_maker *k, const void *base, size_t step, int stride)
@@ -255,14 +278,15 @@ static int operand_slot(struct tape_maker *k, struct fused_value *v, bool widene
 
 static struct fused_value *argument(struct tape_maker *k, int i, int a) { return &k->value[k->arg[i][a]]; }
 
-/* Registers that member i is the last to read: a result of elements of `size` bytes may be written
- * over one of them, which is returned (-1: there is none); the others are `gone` after the call. */
-static int last_reads(struct tape_maker *k, int i, int nin, size_t size, int gone[], int *n_gone)
+/* Registers that member i is the last to read, of n values that it reads: a result of elements of `size` bytes may be
+ * written over one of them, which is returned (-1: there is none); the others are `gone` after the call. */
+static int last_reads(struct tape_maker *k, int i, int n, struct fused_value *const from[], size_t size, int gone[],
+                      int *n_gone)
 {
     int over = -1;
     *n_gone = 0;
-    for (int a = 0; a < nin; a++) {
-        struct fused_value *v = argument(k, i, a);
+    for (int a = 0; a < n; a++) {
+        struct fused_value *v = from[a];
         if (v->last != i)
             continue;
         for (int wide = 0; wide < 2; wide++) {
@@ -317,24 +341,36 @@ static int compute_constant(struct tape_maker *k, union kernel fn, enum step_kin
     return s;
 }
 
-/* Dividing by a power of two is multiplying by its inverse, which is exact too. */
-static void simplify_step(struct tape_maker *k, const struct node *n, union kernel *fn, int x[])
+static double constant_of(const struct tape_maker *k, int slot, bool wide)
 {
-    const struct tape_slot *s = &k->t->slot[x[1]];
+    const void *c = (const void *)k->t->slot[slot].base;
+    return wide ? *(const double *)c : *(const float *)c;
+}
+
+/* Is that what n divides by, all over? */
+static bool is_power_of_two(const struct tape_maker *k, const struct node *n, int divisor)
+{
+    const struct tape_slot *s = &k->t->slot[divisor];
     enum dtype t = n->in[0]->dtype;
-    bool wide = t == DT_float64;
-    if (n->op != &op_divide || s->stride || s->step || s->frame || !dtype_is_float(t))
-        return;
-    double c = wide ? *(const double *)s->base : *(const float *)s->base;
     int e;
-    if (fabs(frexp(c, &e)) != 0.5 || abs(e) > 100)
-        return;
-    x[1] = new_constant(k);
+    if (n->op != &op_divide || s->stride || s->step || s->frame || !dtype_is_float(t))
+        return false;
+    return fabs(frexp(constant_of(k, divisor, t == DT_float64), &e)) == 0.5 && abs(e) <= 100;
+}
+
+/* Dividing by a power of two is multiplying by its inverse, which is exact too: its slot, -1 for other divisions. */
+static int inverse_slot(struct tape_maker *k, const struct node *n, int divisor)
+{
+    bool wide = n->in[0]->dtype == DT_float64;
+    if (!is_power_of_two(k, n, divisor))
+        return -1;
+    double c = constant_of(k, divisor, wide);
+    int inverse = new_constant(k);
     if (wide)
-        *(double *)address(k, x[1]) = 1 / c;
+        *(double *)address(k, inverse) = 1 / c;
     else
-        *(float *)address(k, x[1]) = (float)(1 / c);
-    fn->binary = cpu->binary[BINARY_multiply][wide ? DT_float64 : DT_float32];
+        *(float *)address(k, inverse) = (float)(1 / c);
+    return inverse;
 }
 
 /* The steps of member i; `output` is the slot of its memory, -1 where it has none. */
@@ -344,16 +380,17 @@ static int add_member(struct tape_maker *k, int i, const struct node *n, int out
     enum dtype t = v->array->dtype;
     enum step_kind kind;
     union kernel fn = step_kernel(n, t, &kind);
-    int x[OPERANDS] = { 0 };
+    int x[TREE_LEAVES] = { 0 };
+    struct fused_value *from[OPERANDS];
     if (!fn.unary)
         return 1;
     v->constant = true;
     for (int a = 0; a < n->nin; a++) {
-        struct fused_value *from = argument(k, i, a);
-        v->constant &= from->constant;
-        if (kind == STEP_UNARY && from->walk >= 0)
-            k->repeats &= ~(1u << from->walk);
-        x[a] = operand_slot(k, from, computes(n));
+        from[a] = argument(k, i, a);
+        v->constant &= from[a]->constant;
+        if (kind == STEP_UNARY && from[a]->walk >= 0)
+            k->repeats &= ~(1u << from[a]->walk);
+        x[a] = operand_slot(k, from[a], computes(n));
     }
     size_t size = dtype_size(t);
     cast_fn *narrow = computes(n) && dtype_is_half(t) ? cpu->cast[DT_float32][t] : NULL;
@@ -361,12 +398,17 @@ static int add_member(struct tape_maker *k, int i, const struct node *n, int out
         v->slot = (int16_t)compute_constant(k, fn, kind, x, narrow);
         fn.spread = cpu->move[__builtin_ctzl(size)];
         if (output >= 0)
-            put_step(k, fn, STEP_SPREAD, output, (int[OPERANDS]){ v->slot });
+            put_step(k, fn, STEP_SPREAD, output, (int[TREE_LEAVES]){ v->slot });
         return 0;
     }
-    simplify_step(k, n, &fn, x);
+    int inverse = kind == STEP_BINARY ? inverse_slot(k, n, x[1]) : -1;
+    if (inverse >= 0) {
+        x[1] = inverse;
+        fn.binary = cpu->binary[BINARY_multiply][t == DT_float64 ? DT_float64 : DT_float32];
+    }
     k->cost += computes(n) ? kernel_cost(n->op) : 1;
-    int gone[2 * OPERANDS], n_gone, over = last_reads(k, i, n->nin, narrow ? sizeof(float) : size, gone, &n_gone);
+    int gone[2 * OPERANDS], n_gone;
+    int over = last_reads(k, i, n->nin, from, narrow ? sizeof(float) : size, gone, &n_gone);
     int to = output >= 0 && !narrow ? output : over >= 0 ? over : take_register(k, narrow ? sizeof(float) : size);
     put_step(k, fn, kind, to, x);
     give_registers(k, n_gone, gone);
@@ -381,6 +423,177 @@ static int add_member(struct tape_maker *k, int i, const struct node *n, int out
     return 0;
 }
 
+/* How a member joins its operands, where trees can. */
+static enum tree_op joins(const struct node *n)
+{
+    if (n->nin == 0 || n->in[0]->dtype != DT_float32)
+        return TREE_LEAF;
+    return n->op == &op_add        ? TREE_ADD
+           : n->op == &op_subtract ? TREE_SUBTRACT
+           : n->op == &op_multiply ? TREE_MULTIPLY
+           : n->op == &op_square   ? TREE_MULTIPLY
+           : n->op == &op_divide   ? TREE_DIVIDE
+                                   : TREE_LEAF;
+}
+
+/* Who reads a member, and may it be computed within that? */
+struct reading {
+    int reader[FUSE_MOST]; /* NOBODY or SEVERAL or a member */
+    bool constant[FUSE_MOST], hidden[FUSE_MOST];
+};
+enum { NOBODY = -1, SEVERAL = -2 };
+
+static void find_readers(const struct tape_maker *k, struct reading *of, int n, struct entry *const m[],
+                         const bool wanted[], const int reads[2])
+{
+    for (int i = 0; i < n; i++) of->reader[i] = NOBODY;
+    for (int i = 0; i < n; i++) {
+        of->constant[i] = true;
+        for (int a = 0; a < m[i]->node->nin; a++) {
+            int v = k->arg[i][a];
+            of->constant[i] &= v < n ? of->constant[v] : k->value[v].constant;
+            if (v < n)
+                of->reader[v] = of->reader[v] == NOBODY || of->reader[v] == i ? i : SEVERAL;
+        }
+    }
+    for (int i = 0; i < n; i++)
+        of->hidden[i] = of->reader[i] >= 0 && !wanted[i] && !of->constant[i] && i != reads[0] && i != reads[1];
+}
+
+/* Member i is computed within member j, where it reads its own operands. */
+static void put_within(struct tape_maker *k, const struct node *n, int i, int j)
+{
+    k->value[i].within = (int16_t)j;
+    for (int a = 0; a < n->nin; a++) {
+        struct fused_value *v = argument(k, i, a);
+        v->last = (int16_t)(v->last > j ? v->last : j);
+    }
+}
+
+/* Of a sum or product of float32 one operand, beside the other, which is a constant and goes to *c; -1: it is none. */
+static int beside_constant(const struct tape_maker *k, const struct reading *of, int n, struct entry *const m[], int i,
+                           const struct op *op, int16_t *c)
+{
+    if (i < 0 || i >= n || m[i]->node->op != op || m[i]->node->in[0]->dtype != DT_float32)
+        return -1;
+    for (int a = 0; a < 2; a++) {
+        int v = k->arg[i][a];
+        *c = (int16_t)v;
+        if (v < n ? of->constant[v] : k->value[v].constant)
+            return k->arg[i][1 - a];
+    }
+    return -1;
+}
+
+/* gelu: x (1 + erf(x c)) h, whatever the constants. */
+static void plan_bells(struct tape_maker *k, const struct reading *of, int n, struct entry *const m[])
+{
+    for (int i = 0; i < n; i++) {
+        struct bell b = { -1, -1, -1, -1 };
+        const struct op *last = m[i]->node->op;
+        int product = last == &op_divide && k->arg[i][1] >= n ? k->arg[i][0]
+                                                              : beside_constant(k, of, n, m, i, &op_multiply, &b.h);
+        k->bell[i].x = -1;
+        if (last == &op_divide)
+            b.h = k->arg[i][1];
+        if (product < 0 || product >= n || !of->hidden[product] || m[product]->node->op != &op_multiply)
+            continue;
+        for (int a = 0; a < 2; a++) {
+            int x = k->arg[product][a], sum = k->arg[product][1 - a];
+            int erf = beside_constant(k, of, n, m, sum, &op_add, &b.one);
+            if (erf < 0 || erf >= n || m[erf]->node->op != &op_erf || !of->hidden[sum] || !of->hidden[erf])
+                continue;
+            int scaled = k->arg[erf][0];
+            if (beside_constant(k, of, n, m, scaled, &op_multiply, &b.c) != x || !of->hidden[scaled] ||
+                of->reader[scaled] != erf)
+                continue;
+            if (last == &op_divide && !(k->value[b.h].constant && is_power_of_two(k, m[i]->node, k->value[b.h].slot)))
+                continue;
+            b.x = (int16_t)x;
+            k->bell[i] = b;
+            put_within(k, m[product]->node, product, i);
+            put_within(k, m[sum]->node, sum, i);
+            put_within(k, m[erf]->node, erf, i);
+            put_within(k, m[scaled]->node, scaled, i);
+            break;
+        }
+    }
+}
+
+/* The step of member i with those within it, of float32, which reads `from`. */
+static void put_joined(struct tape_maker *k, int i, union kernel fn, enum step_kind kind, const int x[], int n,
+                       struct fused_value *const from[], int output)
+{
+    int gone[TREE_LEAVES], n_gone, over = last_reads(k, i, n, from, sizeof(float), gone, &n_gone);
+    int to = output >= 0 ? output : over >= 0 ? over : take_register(k, sizeof(float));
+    put_step(k, fn, kind, to, x);
+    give_registers(k, n_gone, gone);
+    if (over >= 0 && over != to)
+        give_registers(k, 1, &over);
+    k->value[i].slot = (int16_t)to;
+}
+
+static bool add_bell(struct tape_maker *k, int i, const struct node *n, int output)
+{
+    struct bell b = k->bell[i];
+    if (b.x < 0)
+        return false;
+    struct fused_value *from[] = { &k->value[b.x] };
+    int inverse = inverse_slot(k, n, k->value[b.h].slot);
+    int x[TREE_LEAVES] = { from[0]->slot, k->value[b.c].slot, k->value[b.one].slot,
+                           inverse < 0 ? k->value[b.h].slot : inverse };
+    if (from[0]->walk >= 0)
+        k->repeats &= ~(1u << from[0]->walk);
+    k->value[i].constant = false;
+    k->cost += 3 + kernel_cost(&op_erf);
+    put_joined(k, i, (union kernel){ .bell = cpu->tree->bell }, STEP_BELL, x, 1, from, output);
+    return true;
+}
+
+/* Finds the members that are computed within the one that reads them, no deeper than that. */
+static void plan_trees(struct tape_maker *k, const struct reading *of, int n, struct entry *const m[])
+{
+    bool holds[FUSE_MOST] = { false };
+    for (int i = 0; i < n; i++) {
+        enum tree_op op = joins(m[i]->node);
+        int j = of->reader[i];
+        if (op == TREE_LEAF || op > TREE_MULTIPLY || !of->hidden[i] || joins(m[j]->node) == TREE_LEAF || holds[i] ||
+            k->bell[i].x >= 0 || k->bell[j].x >= 0 || k->value[i].within >= 0 || k->value[j].within >= 0)
+            continue;
+        holds[j] = true;
+        put_within(k, m[i]->node, i, j);
+    }
+}
+
+/* Member i with those within it, in one step; `output` as above.  False: there are none. */
+static bool add_tree(struct tape_maker *k, int i, struct entry *const m[], int output)
+{
+    enum tree_op op[2] = { TREE_LEAF, TREE_LEAF }, join = joins(m[i]->node);
+    struct fused_value *from[TREE_LEAVES], *v = &k->value[i];
+    int x[TREE_LEAVES], last = m[i]->node->nin - 1; /* a square has one operand for both */
+    if (join == TREE_LEAF || (argument(k, i, 0)->within != i && argument(k, i, last)->within != i))
+        return false;
+    for (int a = 0; a < 2; a++) {
+        int side = k->arg[i][a ? last : 0];
+        from[2 * a] = from[2 * a + 1] = &k->value[side];
+        if (k->value[side].within == i) {
+            op[a] = joins(m[side]->node);
+            for (int b = 0; b < 2; b++) from[2 * a + b] = argument(k, side, b % m[side]->node->nin);
+        }
+    }
+    for (int a = 0; a < TREE_LEAVES; a++) x[a] = from[a]->slot;
+    int inverse = op[1] == TREE_LEAF ? inverse_slot(k, m[i]->node, x[2]) : -1;
+    if (inverse >= 0) {
+        x[2] = x[3] = inverse;
+        join = TREE_MULTIPLY;
+    }
+    v->constant = false;
+    k->cost += 2 + (op[0] && op[1]);
+    put_joined(k, i, (union kernel){ .tree = cpu->tree->f32[join][op[0]][op[1]] }, STEP_TREE, x, TREE_LEAVES, from,
+               output);
+    return true;
+}
+
 /* ---- operands and outputs */
 
 /* The value that operand x from outside is, a new one where it was not met before. */
@@ -389,7 +602,8 @@ static int outside(struct tape_maker *k, mx x)
     for (int i = k->n_members; i < k->n_values; i++)
         if (k->value[i].array == x)
             return i;
-    k->value[k->n_values] = (struct fused_value){ .array = x, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
+    k->value[k->n_values] =
+        (struct fused_value){ .array = x, .slot = -1, .wide = -1, .walk = -1, .last = -1, .within = -1 };
     return k->n_values++;
 }
 
@@ -474,7 +688,8 @@ static int make_program(struct tape_maker *k, int n, struct entry *const m[], co
 {
     k->n_members = k->n_values = n;
     for (int i = 0; i < n; i++)
-        k->value[i] = (struct fused_value){ .array = m[i]->one, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
+        k->value[i] =
+            (struct fused_value){ .array = m[i]->one, .slot = -1, .wide = -1, .walk = -1, .last = -1, .within = -1 };
     for (int i = 0; i < n; i++) {
         bool alone = atomic_load_explicit(&m[i]->node->refs, memory_order_acquire) == 1;
         for (int a = 0; a < m[i]->node->nin; a++) {
@@ -495,6 +710,10 @@ static int make_program(struct tape_maker *k, int n, struct entry *const m[], co
             k->value[reads[a]].last = (int16_t)n; /* after all members */
         }
     for (int a = 0; a < 2 && read >= 0; a++) k->t->read[a] = k->value[reads[a]].slot;
+    struct reading of;
+    find_readers(k, &of, n, m, wanted, reads);
+    plan_bells(k, &of, n, m);
+    plan_trees(k, &of, n, m);
     for (int i = 0; i < n; i++) {
         int output = wanted[i] ? place_output(k, i) : -1;
         if (wanted[i] && output < 0)
@@ -508,19 +727,31 @@ static int make_program(struct tape_maker *k, int n, struct entry *const m[], co
         for (int a = 0; a < 2; a++)
             if (i == reads[a])
                 k->t->read[a] = output;
-        if ((output >= 0 || k->value[i].last >= 0) && add_member(k, i, m[i]->node, output))
+        if (k->value[i].within >= 0 || (output < 0 && k->value[i].last < 0) || add_bell(k, i, m[i]->node, output) ||
+            add_tree(k, i, m, output))
+            continue;
+        if (add_member(k, i, m[i]->node, output))
             return 1;
     }
     return 0;
 }
 
+/* Another slot before this one walks the same memory: an output over an operand. */
+static bool is_double(const struct tape_program *t, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (t->slot[t->moving[k]].base == t->slot[t->moving[i]].base)
+            return true;
+    return false;
+}
+
 static void plan_ahead(struct tape_program *t)
 {
-    t->n_ahead = t->n_moving < STREAMS ? t->n_moving : STREAMS;
-    for (int i = 0; i < t->n_ahead; i++) {
-        int slot = t->moving[i], bytes = (int)t->tile * t->slot[slot].step, lines = bytes / LINE;
-        t->ahead[i] = (struct tape_stream){ slot, bytes, (int)ceil_div(lines, t->n_steps) * LINE };
-    }
+    for (int i = 0; i < t->n_moving && t->n_ahead < STREAMS; i++)
+        if (!is_double(t, i)) {
+            int slot = t->moving[i], bytes = (int)t->tile * t->slot[slot].step, lines = bytes / LINE;
+            t->ahead[t->n_ahead++] = (struct tape_stream){ slot, bytes, (int)ceil_div(lines, t->n_steps) * LINE };
+        }
 }
 
 /* Chooses the tile of `size` elements in all, and gives registers their places. */
@@ -529,8 +760,14 @@ static void tape_layout(struct tape_maker *k, struct runs *r, int64_t size)
     struct tape_program *t = k->t;
     /* One step reads as a kernel alone does, which needs no fetching: all of it at once would make that step wait. */
     bool far = size * (int64_t)k->stream >= FAR && t->n_steps > 1;
+    int64_t worth = MOVE_GRAIN / (k->cost ? k->cost : 1); /* a thread of their own: elements */
     int64_t tile = L1 / (int64_t)((far ? 2 : 1) * k->stream + (size_t)k->registers * k->unit + 1);
+    int64_t most = AT_ONCE * LINE * (int64_t)t->n_steps / (int64_t)(k->stream + 1);
+    if (far && size * (int64_t)k->stream >= FARTHER && tile > most)
+        tile = most > AHEAD ? most : AHEAD;
     tile = tile > TILE ? TILE : tile < 64 ? LEAST : tile / 64 * 64;
+    if (t->n_steps == 1 && k->registers == 0 && t->n_walked == 0 && t->made < 0 && worth >= 64)
+        tile = worth / 64 * 64; /* nothing stays in L1, and processors foresee longer stretches better */
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].frame)
             t->slot[i].base *= k->unit * (size_t)tile;
@@ -543,7 +780,7 @@ static void tape_layout(struct tape_maker *k, struct runs *r, int64_t size)
     r->fn.tape = t;
     r->repeats = k->repeats;
     r->most = tile;
-    r->grain = MOVE_GRAIN / (k->cost ? k->cost : 1) / tile * tile;
+    r->grain = worth / tile * tile;
     r->grain = r->grain > tile ? r->grain : tile;
 }
 

@@ -42,6 +42,7 @@ extern const struct attention_kernels LEVEL(attention_kernels);
 extern const struct sort_kernels LEVEL(sort_kernels);
 extern const struct scan_kernels LEVEL(scan_kernels);
 extern const struct factor_kernels LEVEL(factor_kernels);
+extern const struct tree_kernels LEVEL(tree_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -79,4 +80,5 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .sort = &LEVEL(sort_kernels),
     .scan = &LEVEL(scan_kernels),
     .factor = &LEVEL(factor_kernels),
+    .tree = &LEVEL(tree_kernels),
 };

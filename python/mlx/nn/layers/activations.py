@@ -105,7 +105,7 @@ def gelu(x) -> mx.array:
 
     Phi(x) = (1 + erf(x / sqrt(2))) / 2.
     """
-    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
+    return x * (1 + mx.erf(x * math.sqrt(0.5))) / 2
 
 
 def gelu_approx(x):
