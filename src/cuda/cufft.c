@@ -44,8 +44,33 @@ struct plan {
     uint64_t used;
 };
 
-static void close_plan(struct plan *p)
+/* Where the work of all plans of a GPU ends, under the lock: what one queues comes after what others have queued, on
+ * whatever stream, so that a plan goes when nothing is under way.  What plans have in common the library does not say:
+ * when one went while another's kernels ran, the device was lost by a read from where nothing is. */
+static struct {
+    void *event, *stream;
+} work[MAX_GPUS];
+
+static int begin_work(int gpu, void *stream)
 {
+    if (!work[gpu].event && cu.event_create(&work[gpu].event, CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING))
+        return CUFFT_ALLOC_FAILED;
+    if (!work[gpu].stream || work[gpu].stream == stream)
+        return 0;
+    return cu.stream_wait_event(stream, work[gpu].event, 0) ? CUFFT_EXEC_FAILED : 0;
+}
+static int end_work(int gpu, void *stream)
+{
+    if (cu.event_record(work[gpu].event, stream))
+        return CUFFT_EXEC_FAILED;
+    work[gpu].stream = stream;
+    return 0;
+}
+
+static void drop_plan(struct plan *p)
+{
+    if (p->made && work[p->of.gpu].stream)
+        cu.event_wait(work[p->of.gpu].event);
     if (p->made)
         fft.destroy(p->number);
     p->made = false;
@@ -66,7 +91,7 @@ static void make_plan(struct plan *p)
                      of->to.row, of->type, of->rows, &p->bytes);
     p->status = e;
     if (e)
-        close_plan(p);
+        drop_plan(p);
 }
 
 static int queue_plan(const struct plan *p, const struct cufft_rows *t, void *area, void *stream)
@@ -118,34 +143,6 @@ static struct plan take_plan(int gpu, const struct cufft_rows *t)
     }
     lock_give(&calling);
     return p;
-}
-
-/* Where the work of all plans of a GPU ends, under the lock: what one queues comes after what others have queued, on
- * whatever stream, so that a plan goes when nothing is under way.  What plans have in common the library does not say:
- * when one went while another's kernels ran, the device was lost by a read from where nothing is. */
-static struct {
-    void *event, *stream;
-} work[MAX_GPUS];
-
-static int begin_work(int gpu, void *stream)
-{
-    if (!work[gpu].event && cu.event_create(&work[gpu].event, CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING))
-        return CUFFT_ALLOC_FAILED;
-    if (!work[gpu].stream || work[gpu].stream == stream)
-        return 0;
-    return cu.stream_wait_event(stream, work[gpu].event, 0) ? CUFFT_EXEC_FAILED : 0;
-}
-static int end_work(int gpu, void *stream)
-{
-    work[gpu].stream = stream;
-    return cu.event_record(work[gpu].event, stream) ? CUFFT_EXEC_FAILED : 0;
-}
-
-static void drop_plan(struct plan *p)
-{
-    if (p->made && work[p->of.gpu].stream)
-        cu.event_wait(work[p->of.gpu].event);
-    close_plan(p);
 }
 
 /* Instead of the one that was not of use for longest.  There may be memory the next time. */
@@ -221,7 +218,7 @@ static const char *try_type(const struct trial *t, int gpu, void *stream, uint64
     struct plan p = plan_for(gpu, &rows);
     make_plan(&p);
     int e = run_trial(t, &rows, &p, stream, y);
-    close_plan(&p);
+    drop_plan(&p);
     if (e)
         return status_text(e);
     for (int i = 0; i < TRIAL_ROWS * t->y_floats; i++)
@@ -284,10 +281,11 @@ bool cufft_transform(const struct run *r, const struct cufft_rows *t)
         void *stream = gpu_direct(q);
         lock_take(&calling);
         p.status = begin_work(q->gpu->number, stream);
-        if (!p.status)
-            p.status = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, stream);
-        if (!p.status)
-            p.status = end_work(q->gpu->number, stream);
+        if (!p.status) {
+            int queued = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, stream);
+            int ended = end_work(q->gpu->number, stream); /* of what was queued before it failed, too */
+            p.status = queued ? queued : ended;
+        }
         lock_give(&calling);
         tell_failure(&p);
     }

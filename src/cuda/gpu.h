@@ -75,7 +75,7 @@ struct gpu_stream {
     struct lock lock;
     uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
     void *event[RING];
-    int launches; /* of this batch so far */
+    int launches; /* of this batch, since anything else was queued */
     int recorded; /* of these on the recorder, and not yet on the stream */
     bool records;
     void *recorder;
@@ -157,8 +157,9 @@ bool gpu_splits(const struct gpu *g);
 bool gpu_tf32(void);
 /* Are sums to be the same bits each time where another order is faster (MLX_DETERMINISTIC=1)? */
 bool gpu_deterministic(void);
-/* The driver's stream with what has been recorded of it queued on it: for anything but launches.  Where that fails the
- * device is lost, which gpu_check tells.  The second is under the stream's lock; the driver's error. */
+/* The driver's stream with what has been recorded of it queued on it: for anything but launches, after which a row of
+ * launches begins anew.  Where that fails the device is lost, which gpu_check tells.  The second is under the stream's
+ * lock; the driver's error. */
 void *gpu_direct(struct gpu_stream *q);
 int gpu_flush(struct gpu_stream *q);
 /* Where a launch of a kernel of ours goes; between the two nothing else is queued, and no lock of a stream is taken;

@@ -184,12 +184,15 @@ static void swap_operands(struct product_args *a)
     memcpy(a->batch[1], batch, sizeof batch);
 }
 
-/* Lines of one matrix, 16 bytes at a time, where each thread of a block has some. */
+/* Lines of one matrix, 16 bytes at a time, where half of a block's threads or more have some, and blocks are many or
+ * have little to do: lines are not cut into pieces. */
 static bool is_read_by_lines(const struct product_args *a, enum dtype t)
 {
+    enum { MANY = 512, FEW_STEPS = 4 };
     bool has = dtype_is_half(t) || t == DT_float32;
+    int64_t each = PRODUCT_LINE_THREADS * gpu_lanes(t);
     return has && a->batches == 1 && !a->number[0] && !a->number[1] && !a->bounds && !a->a.across && a->a.vectors &&
-           a->b.vectors && a->k >= PRODUCT_LINE_THREADS * gpu_lanes(t) / 2 && a->m >= PRODUCT_LINES;
+           a->b.vectors && a->k >= each / 2 && a->m >= PRODUCT_LINES && (a->m >= MANY || a->k <= FEW_STEPS * each);
 }
 
 /* As many threads to a line as it is long, if lines are few; or as many side by side as there are lines. */

@@ -1,8 +1,8 @@
 /* specialize.c: which element-wise programs get kernels of their own, and when.
  *
- * A program of enough elements that has been launched a few times is put into a table, which only grows, up to MOST;
- * a thread has those compiled that are waiting, one after the other, and publishes each kernel when it is loaded.
- * Whoever launches never waits, and takes the interpreter until then, and for good where compiling fails.
+ * A program that has been launched a few times, of few elements more often, is put into a table, which only grows, up
+ * to MOST; a thread has those compiled that are waiting, one after the other, and publishes each kernel when it is
+ * loaded. Whoever launches never waits, and takes the interpreter until then, and for good where compiling fails.
  *
  * A compile cannot be broken off.  So the thread has a lock during each, which who forks waits for, and the end of the
  * process as well, before anything that is done at exit: NVRTC and the driver register some of that while they work,
@@ -288,7 +288,8 @@ void *gpu_specialized(struct gpu *g, const struct fused_args *a, bool few, int64
     make_key(&is, g, a, few);
     uint64_t hash = hash_of(&is);
     struct program *p = find(&is, hash, &place);
-    if (!p && atomic_load_explicit(&programs, memory_order_relaxed) < (small ? MOST / 2 : MOST) &&
+    if (!p &&
+        atomic_load_explicit(&programs, memory_order_relaxed) < (small && how == SPECIALIZE_LATER ? MOST / 2 : MOST) &&
         (how == SPECIALIZE_NOW || is_due(hash, small ? LAUNCHES_OF_FEW : LAUNCHES)))
         p = add_program(&is, hash, g, how == SPECIALIZE_NOW);
     void *kernel = p ? atomic_load_explicit(&p->kernel, memory_order_acquire) : NULL;

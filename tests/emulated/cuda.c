@@ -104,7 +104,7 @@ int memory_info(size_t *available, size_t *total)
     size_t n = atomic_load(&taken);
     return *available = n < MEMORY ? MEMORY - n : 0, *total = MEMORY, SUCCESS;
 }
-/* PRETEND_SHORT=n in the environment: eight times in a row there is none, and then it is there for n times as long. */
+/* PRETEND_SHORT=n in the environment: of eight n times in a row the first eight find none. */
 int memory_alloc(uint64_t *address, size_t bytes)
 {
     static atomic_uint_fast64_t times;
@@ -495,7 +495,7 @@ static int add_node(struct node **list, const struct node *n)
     return SUCCESS;
 }
 
-/* PRETEND_IDLE in the environment: kernels do nothing, and what takes time is what the host does. */
+/* PRETEND_IDLE in the environment: kernels do nothing, so that a profile shows what the host does. */
 static void run_node(const struct node *n, void **args)
 {
     static atomic_int kept; /* 1: they do; 2: they don't */

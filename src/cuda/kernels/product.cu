@@ -2,7 +2,8 @@
  * of modules.def, with SUFFIX, S, the type as stored, SUM, that of sums, and a word for its kind (none: float) defined.
  *
  * A block makes a tile of y.  For each stretch of k its threads fetch both operands' parts into shared memory, while
- * they multiply those of the stretch before.  Sums run along k in order, in pieces that follow from the sizes alone. */
+ * they multiply those of the stretch before.  Sums run along k in order, in pieces that follow from the sizes alone,
+ * but for matrices times vectors, which are read by lines where 16 bytes can be. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
