@@ -51,10 +51,13 @@ TEMPLATE void tree(float *y, const float *const x[], const int s[], size_t n, in
         for (int j = 0; j < 2; j++) {
             vec_f32 v[TREE_LEAVES];
             UNROLL
-            for (int k = 0; k < TREE_LEAVES; k++) {
-                v[k] = *(const loose_f32 *)p[from[k]];
-                p[k] += step[k];
-            }
+            for (int k = 0; k < TREE_LEAVES; k++)
+                if (from[k] == k) {
+                    v[k] = *(const loose_f32 *)p[k];
+                    p[k] += step[k];
+                } else { /* it does not count */
+                    v[k] = v[from[k]];
+                }
             vec_f32 a = JOIN(l, v[0], v[1]), b = JOIN(r, v[2], v[3]);
             made[j] = JOIN(op, a, b);
         }
