@@ -373,6 +373,21 @@ static int inverse_slot(struct tape_maker *k, const struct node *n, int divisor)
     return inverse;
 }
 
+/* The step that makes the value of member i, of `size` bytes an element, of n others: in `output`, if that is not
+ * negative, or over one that nobody reads afterwards, or in a register of its own.  Where it is. */
+static int put_over(struct tape_maker *k, int i, union kernel fn, enum step_kind kind, const int x[], int n,
+                    struct fused_value *const from[], size_t size, int output)
+{
+    int gone[2 * TREE_LEAVES], n_gone, over = last_reads(k, i, n, from, size, gone, &n_gone);
+    int to = output >= 0 ? output : over >= 0 ? over : take_register(k, size);
+    put_step(k, fn, kind, to, x);
+    give_registers(k, n_gone, gone);
+    if (over >= 0 && over != to)
+        give_registers(k, 1, &over);
+    k->value[i].slot = (int16_t)to;
+    return to;
+}
+
 /* The steps of member i; `output` is the slot of its memory, -1 where it has none. */
 static int add_member(struct tape_maker *k, int i, const struct node *n, int output)
 {
@@ -407,14 +422,7 @@ static int add_member(struct tape_maker *k, int i, const struct node *n, int out
         fn.binary = cpu->binary[BINARY_multiply][t == DT_float64 ? DT_float64 : DT_float32];
     }
     k->cost += computes(n) ? kernel_cost(n->op) : 1;
-    int gone[2 * OPERANDS], n_gone;
-    int over = last_reads(k, i, n->nin, from, narrow ? sizeof(float) : size, gone, &n_gone);
-    int to = output >= 0 && !narrow ? output : over >= 0 ? over : take_register(k, narrow ? sizeof(float) : size);
-    put_step(k, fn, kind, to, x);
-    give_registers(k, n_gone, gone);
-    if (over >= 0 && over != to)
-        give_registers(k, 1, &over);
-    v->slot = (int16_t)to;
+    int to = put_over(k, i, fn, kind, x, n->nin, from, narrow ? sizeof(float) : size, narrow ? -1 : output);
     if (narrow) {
         v->slot = (int16_t)(output >= 0 ? output : take_register(k, size));
         put_cast(k, narrow, v->slot, to);
@@ -520,19 +528,6 @@ static void plan_bells(struct tape_maker *k, const struct reading *of, int n, st
     }
 }
 
-/* The step of member i with those within it, of float32, which reads `from`. */
-static void put_joined(struct tape_maker *k, int i, union kernel fn, enum step_kind kind, const int x[], int n,
-                       struct fused_value *const from[], int output)
-{
-    int gone[TREE_LEAVES], n_gone, over = last_reads(k, i, n, from, sizeof(float), gone, &n_gone);
-    int to = output >= 0 ? output : over >= 0 ? over : take_register(k, sizeof(float));
-    put_step(k, fn, kind, to, x);
-    give_registers(k, n_gone, gone);
-    if (over >= 0 && over != to)
-        give_registers(k, 1, &over);
-    k->value[i].slot = (int16_t)to;
-}
-
 static bool add_bell(struct tape_maker *k, int i, const struct node *n, int output)
 {
     struct bell b = k->bell[i];
@@ -546,7 +541,7 @@ static bool add_bell(struct tape_maker *k, int i, const struct node *n, int outp
         k->repeats &= ~(1u << from[0]->walk);
     k->value[i].constant = false;
     k->cost += 3 + kernel_cost(&op_erf);
-    put_joined(k, i, (union kernel){ .bell = cpu->tree->bell }, STEP_BELL, x, 1, from, output);
+    put_over(k, i, (union kernel){ .bell = cpu->tree->bell }, STEP_BELL, x, 1, from, sizeof(float), output);
     return true;
 }
 
@@ -589,8 +584,8 @@ static bool add_tree(struct tape_maker *k, int i, struct entry *const m[], int o
     }
     v->constant = false;
     k->cost += 2 + (op[0] && op[1]);
-    put_joined(k, i, (union kernel){ .tree = cpu->tree->f32[join][op[0]][op[1]] }, STEP_TREE, x, TREE_LEAVES, from,
-               output);
+    put_over(k, i, (union kernel){ .tree = cpu->tree->f32[join][op[0]][op[1]] }, STEP_TREE, x, TREE_LEAVES, from,
+             sizeof(float), output);
     return true;
 }
 
