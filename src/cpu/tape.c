@@ -378,7 +378,7 @@ static int inverse_slot(struct tape_maker *k, const struct node *n, int divisor)
 static int put_over(struct tape_maker *k, int i, union kernel fn, enum step_kind kind, const int x[], int n,
                     struct fused_value *const from[], size_t size, int output)
 {
-    int gone[2 * TREE_LEAVES], n_gone, over = last_reads(k, i, n, from, size, gone, &n_gone);
+    int gone[2 * TREE_LEAVES] = { 0 }, n_gone, over = last_reads(k, i, n, from, size, gone, &n_gone);
     int to = output >= 0 ? output : over >= 0 ? over : take_register(k, size);
     put_step(k, fn, kind, to, x);
     give_registers(k, n_gone, gone);
