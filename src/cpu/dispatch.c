@@ -9,6 +9,7 @@
 #endif
 
 #include "core/settings.h"
+#include "cpu/bf16.h"
 #include "cpu/kernels.h"
 
 extern const struct cpu_kernels cpu_kernels_base;
@@ -40,6 +41,19 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
 }
+static bool has_avx512_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+
+/* The processor says that it multiplies tiles of bfloat16, and the system that it saves them.  Whether they work is
+ * found out when they are first wanted (bf16.c). */
+static bool says_amx(void)
+{
+    enum { TILE_BITS = 3 << 17, BF16 = 1 << 22, TILE = 1 << 24 };
+    unsigned a, b, c, d, low, high;
+    if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & BF16) || !(d & TILE))
+        return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & TILE_BITS) == TILE_BITS;
+}
 #ifdef WITHOUT_avx2
 #define AVX2 NULL
 #else
@@ -57,11 +71,14 @@ static const struct level {
     const char *isa;
     const struct cpu_kernels *kernels; /* NULL: this build is without */
     bool (*has)(void);
+    enum bf16_products bf16;
 } levels[] = {
-    { "base", &cpu_kernels_base, always },
+    { "base", &cpu_kernels_base, always, BF16_WIDENED },
 #ifdef __x86_64__
-    { "avx2", AVX2, has_avx2 },
-    { "avx512", AVX512, has_avx512 },
+    { "avx2", AVX2, has_avx2, BF16_WIDENED },
+    { "avx512", AVX512, has_avx512, BF16_WIDENED },
+    { "avx512_bf16", AVX512, has_avx512_bf16, BF16_PAIRS },
+    { "amx", AVX512, says_amx, BF16_TILES },
 #endif
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
@@ -94,4 +111,5 @@ __attribute__((constructor)) static void choose(void)
     const struct level *most = &levels[setting_word("MLX_CPU", isas, LEVELS - 1)];
     while (!usable(most)) most--;
     cpu = most->kernels;
+    bf16_begin(most->bf16, cpu_kernels_named("avx512_bf16"));
 }

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/pool.h"
 #include "core/sizes.h"
+#include "cpu/bf16.h"
 #include "cpu/crew.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
@@ -56,6 +57,12 @@ struct one {
 
 static size_t aligned(int64_t bytes) { return (size_t)(ceil_div(bytes, ALIGN) * ALIGN); }
 static struct matrix transposed(struct matrix x) { return (struct matrix){ x.p, x.cs, x.rs }; }
+
+/* Of the panels, for `depth` elements of K. */
+static int64_t steps_of(const struct batch_plan *p, int64_t depth)
+{
+    return ceil_div(depth, p->g->pace * p->g->chunk) * p->g->chunk;
+}
 
 static struct matrix at(const struct batch_plan *p, struct matrix x, int64_t i, int64_t j)
 {
@@ -102,14 +109,15 @@ static void load_into(const struct batch_plan *p, void *to, const void *x, int64
     }
 }
 
-/* As gemm_kernel.pack, from rows of x that may need conversion. */
-static void pack_converted(const struct batch_plan *p, char *panels, int64_t stride, int width, struct matrix x,
+/* As gemm_kernel.pack, from rows of x, A's or else B's columns, that may need conversion. */
+static void pack_converted(const struct batch_plan *p, bool of_a, char *panels, int64_t stride, struct matrix x,
                            int64_t n, int64_t k)
 {
+    const int width = of_a ? p->g->mr : p->g->nr;
     enum { STEPS = 16, LONG = STEPS * RUN / WIDEST };
-    uint32_t part[STEPS * RUN]; /* types that need conversion are computed in 4 bytes */
-    if (!p->convert) {
-        p->g->pack(panels, stride, width, x.p, x.rs, x.cs, n, k);
+    uint32_t part[STEPS * RUN];          /* types that need conversion are computed in 4 bytes */
+    if (!p->convert || p->g->pace > 1) { /* pairs are taken as they are stored */
+        (of_a && p->g->pack_a ? p->g->pack_a : p->g->pack)(panels, stride, width, x.p, x.rs, x.cs, n, k);
         return;
     }
     char *to = (char *)part;
@@ -167,11 +175,11 @@ static void finish_part(const struct one *o, const char *sums, int64_t ld, int64
 /* A block of C and the stretch of K at hand. */
 struct block {
     const struct one *o;
-    int64_t i, j, m, n;     /* the block */
-    int64_t k, depth;       /* the stretch */
-    int64_t pa, pb;         /* numbers of panels */
-    int64_t tm, tn, across; /* size of tiles; tiles down a column of them */
-    char *a, *b;            /* panels */
+    int64_t i, j, m, n;      /* the block */
+    int64_t k, depth, steps; /* the stretch */
+    int64_t pa, pb;          /* numbers of panels */
+    int64_t tm, tn, across;  /* size of tiles; tiles down a column of them */
+    char *a, *b;             /* panels */
     char *sums;
     int64_t ld;
     bool last;
@@ -184,11 +192,11 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end)
     int mr = p->g->mr, nr = p->g->nr;
     int64_t b0 = begin, b1 = least(end, k->pb);
     if (b0 < b1)
-        pack_converted(p, k->b + (size_t)(b0 * nr * k->depth) * p->size, nr * k->depth, nr,
+        pack_converted(p, false, k->b + (size_t)(b0 * nr * k->steps) * p->size, nr * k->steps,
                        transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr, k->depth);
     int64_t a0 = begin > k->pb ? begin - k->pb : 0, a1 = end - k->pb;
     if (a0 < a1)
-        pack_converted(p, k->a + (size_t)(a0 * mr * k->depth) * p->size, mr * k->depth, mr,
+        pack_converted(p, true, k->a + (size_t)(a0 * mr * k->steps) * p->size, mr * k->steps,
                        at(p, k->o->a, k->i + a0 * mr, k->k), least(a1 * mr, k->m) - a0 * mr, k->depth);
 }
 
@@ -201,8 +209,8 @@ static void compute_tiles(void *ctx, int64_t begin, int64_t end)
         int64_t i = t % k->across * k->tm, j = t / k->across * k->tn;
         int64_t m = least(k->tm, k->m - i), n = least(k->tn, k->n - j);
         char *sums = k->sums + (size_t)(i * k->ld + j) * p->size;
-        g->tile(sums, k->ld, k->a + (size_t)(i * k->depth) * p->size, g->mr * k->depth,
-                k->b + (size_t)(j * k->depth) * p->size, g->nr * k->depth, m, n, k->depth, k->k > 0);
+        g->tile(sums, k->ld, k->a + (size_t)(i * k->steps) * p->size, g->mr * k->steps,
+                k->b + (size_t)(j * k->steps) * p->size, g->nr * k->steps, m, n, k->steps, k->k > 0);
         if (k->last)
             finish_part(k->o, sums, k->ld, k->i + i, k->j + j, m, n);
     }
@@ -227,7 +235,7 @@ static void choose_tiles(struct block *k, const struct gemm_kernel *g, int threa
 /* Bytes of panels for `rows` rows or columns of an operand. */
 static size_t product_panel_bytes(const struct batch_plan *p, int64_t rows, int width)
 {
-    return aligned(ceil_div(least(rows, BLOCK + width), width) * width * p->stretch * (int64_t)p->size);
+    return aligned(ceil_div(least(rows, BLOCK + width), width) * width * steps_of(p, p->stretch) * (int64_t)p->size);
 }
 
 static size_t panels_space(const struct batch_plan *p)
@@ -257,6 +265,7 @@ static void by_panels(const struct one *o)
             choose_tiles(&k, g, threads);
             for (k.k = 0; k.k < q->k; k.k += k.depth) {
                 k.depth = least(q->k - k.k, p->stretch);
+                k.steps = steps_of(p, k.depth);
                 k.last = k.k + k.depth == q->k;
                 bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_A_THREAD;
                 share_product(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
@@ -282,6 +291,12 @@ static struct matrix small_part(const struct strips *w, int64_t k)
     return w->columns ? at(p, w->o->a, 0, k) : transposed(at(p, w->o->b, k, 0));
 }
 
+/* Where the panels of stretches from k on begin, in bytes. */
+static size_t small_at(const struct strips *w, int64_t k)
+{
+    return (size_t)(w->rows * steps_of(w->o->p, k)) * w->o->p->size;
+}
+
 static void pack_small(void *ctx, int64_t begin, int64_t end)
 {
     const struct strips *w = ctx;
@@ -290,7 +305,7 @@ static void pack_small(void *ctx, int64_t begin, int64_t end)
     int width = w->columns ? p->g->mr : p->g->nr;
     for (int64_t s = begin; s < end; s++) {
         int64_t k = s * p->stretch, depth = least(q->k - k, p->stretch);
-        pack_converted(p, w->small + (size_t)(w->rows * k) * p->size, width * depth, width, small_part(w, k),
+        pack_converted(p, w->columns, w->small + small_at(w, k), width * steps_of(p, depth), small_part(w, k),
                        w->columns ? q->m : q->n, depth);
     }
 }
@@ -312,13 +327,14 @@ static void one_strip(void *ctx, int64_t part, char *space)
     }
     for (int64_t k = 0, depth; k < q->k; k += depth) {
         depth = least(q->k - k, p->stretch);
-        const char *small = w->small + (size_t)(w->rows * k) * p->size;
+        const char *small = w->small + small_at(w, k);
+        int64_t steps = steps_of(p, depth), sa = g->mr * steps, sb = g->nr * steps;
         if (w->columns) {
-            pack_converted(p, space, g->nr * depth, g->nr, transposed(at(p, w->o->b, k, j)), n, depth);
-            g->tile(sums, ld, small, g->mr * depth, space, g->nr * depth, m, n, depth, k > 0);
+            pack_converted(p, false, space, sb, transposed(at(p, w->o->b, k, j)), n, depth);
+            g->tile(sums, ld, small, sa, space, sb, m, n, steps, k > 0);
         } else {
-            pack_converted(p, space, g->mr * depth, g->mr, at(p, w->o->a, i, k), m, depth);
-            g->tile(sums, ld, space, g->mr * depth, small, g->nr * depth, m, n, depth, k > 0);
+            pack_converted(p, true, space, sa, at(p, w->o->a, i, k), m, depth);
+            g->tile(sums, ld, space, sa, small, sb, m, n, steps, k > 0);
         }
     }
     finish_part(w->o, sums, ld, i, j, m, n);
@@ -339,19 +355,19 @@ static struct strips plan_strips(const struct batch_plan *p, int threads)
 static bool is_narrow(const struct batch_plan *p)
 {
     const struct product *q = p->q;
-    return least(q->m, q->n) <= TILE_M && least(q->m, q->n) * q->k * (int64_t)p->size <= 4 << 20;
+    return least(q->m, q->n) <= TILE_M && least(q->m, q->n) * steps_of(p, q->k) * (int64_t)p->size <= 4 << 20;
 }
 
 static size_t strip_space(const struct batch_plan *p, const struct strips *w)
 {
     int64_t sums = p->convert ? least(p->q->m, p->q->n) * w->wide : 0;
-    return aligned(sums * (int64_t)p->size) + aligned(w->wide * p->stretch * (int64_t)p->size);
+    return aligned(sums * (int64_t)p->size) + aligned(w->wide * steps_of(p, p->stretch) * (int64_t)p->size);
 }
 
 static size_t narrow_space(const struct batch_plan *p, int threads)
 {
     struct strips w = plan_strips(p, threads);
-    return aligned(w.rows * p->q->k * (int64_t)p->size) + (size_t)threads * strip_space(p, &w);
+    return aligned(w.rows * steps_of(p, p->q->k) * (int64_t)p->size) + (size_t)threads * strip_space(p, &w);
 }
 
 static void by_strips(const struct one *o, int threads)
@@ -362,8 +378,8 @@ static void by_strips(const struct one *o, int threads)
     w.small = o->space;
     share_product(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
     int64_t parts = ceil_div(w.columns ? p->q->n : p->q->m, w.wide);
-    crew_for(parts, (int)least(threads, parts), o->space + aligned(w.rows * p->q->k * (int64_t)p->size),
-             strip_space(p, &w), one_strip, &w);
+    crew_for(parts, (int)least(threads, parts), o->space + aligned((int64_t)small_at(&w, p->q->k)), strip_space(p, &w),
+             one_strip, &w);
 }
 
 /* ---- a small C and a long K: the stretches are computed side by side, then added in order ---- */
@@ -387,6 +403,7 @@ static void one_stretch(void *ctx, int64_t i, char *space)
     k.pb = ceil_div(k.n, p->g->nr);
     k.k = (d->first + i) * p->stretch;
     k.depth = least(q->k - k.k, p->stretch);
+    k.steps = steps_of(p, k.depth);
     part.a = at(p, part.a, 0, k.k);
     part.b = at(p, part.b, k.k, 0);
     k.k = 0;
@@ -610,8 +627,8 @@ static struct batch_plan make_plan(const struct product *q)
     struct batch_plan p = { .q = q, .item = dtype_size(q->t) };
     enum gemm_type type;
     switch (q->t) {
+    case DT_bfloat16: type = bf16_gemm(), p.ct = DT_float32; break;
     case DT_float16:
-    case DT_bfloat16:
     case DT_float32: type = GEMM_f32, p.ct = DT_float32; break;
     case DT_float64: type = GEMM_f64, p.ct = DT_float64; break;
     case DT_complex64: type = GEMM_c64, p.ct = DT_complex64; break;
@@ -625,8 +642,10 @@ static struct batch_plan make_plan(const struct product *q)
     p.size = dtype_size(p.ct);
     p.convert = p.ct != q->t;
     p.finish = p.convert || q->c.p || q->alpha != 1;
-    p.stretches = q->k <= p.g->kc ? 1 : ceil_div(q->k, p.g->kc); /* of equal length, but for the last */
-    p.stretch = q->k <= p.g->kc ? q->k : ceil_div(q->k, p.stretches);
+    p.stretch = q->k; /* of equal length, but for the last */
+    if (q->k > p.g->kc)
+        p.stretch = steps_of(&p, ceil_div(q->k, ceil_div(q->k, p.g->kc))) * p.g->pace;
+    p.stretches = q->k ? ceil_div(q->k, p.stretch) : 1;
     /* The order of summation differs between VECTORS and the others, so this looks at shapes
      * alone. */
     int64_t less = least(q->m, q->n), more = q->m + q->n - less;

@@ -18,11 +18,17 @@
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/pool.h"
+#include "cpu/bf16.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/product.h"
 #include "support/effort.h"
 #include "support/levels.h"
+
+/* The tiles of AMX, in C. */
+#define ISA emulated
+#define EMULATED_TILES
+#include "cpu/kernels/gemm.c"
 
 /* ---- numbers ---- */
 
@@ -280,19 +286,30 @@ static struct problem problem(enum dtype t, int64_t m, int64_t n, int64_t k)
 
 /* ---- tests; each runs at every level ---- */
 
+static int at_level(const struct cpu_kernels *k, void (*f)(void))
+{
+    if (!k)
+        return 0;
+    cpu = k;
+    state = 42;
+    f();
+    return 1;
+}
+
 static void at_each_level(void (*f)(void))
 {
-    const struct cpu_kernels *before = cpu;
+    const struct cpu_kernels *before = cpu, *pairs = cpu_kernels_named("avx512_bf16");
+    struct cpu_kernels tiles = *cpu_kernels_named("base");
     int ran = 0;
-    for (int i = 0; i < LEVELS; i++)
-        if (cpu_kernels_named(levels[i])) {
-            cpu = cpu_kernels_named(levels[i]);
-            state = 42;
-            f();
-            ran++;
-        }
+    bf16_begin(BF16_WIDENED, false);
+    for (int i = 0; i < LEVELS; i++) ran += at_level(cpu_kernels_named(levels[i]), f);
+    bf16_begin(BF16_PAIRS, true);
+    ran += at_level(pairs, f);
+    bf16_trust_tiles();
+    tiles.gemm = &gemm_kernels_emulated;
+    ran += at_level(&tiles, f);
     cpu = before;
-    assert_true(ran > 0);
+    assert_true(ran > 1);
 }
 
 /* Random sizes up to 70, layouts, scale and sum. */
@@ -450,11 +467,11 @@ static void same_bits(void)
         }
 }
 
-/* A half result is the float32 sum rounded once. */
+/* A half result is the float32 sum rounded once; pairs are summed in an order of their own. */
 static void halves_round_once(void)
 {
     enum { M = 37, N = 41, DEPTH = 600 };
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < (bf16_gemm() == GEMM_f32 ? 2 : 1); h++) {
         enum dtype t = h ? DT_bfloat16 : DT_float16;
         struct operand a = operand(t, ROWS, M, DEPTH, 1, 0), b = operand(t, ROWS, DEPTH, N, 1, 0);
         struct operand wide_a = operand(DT_float32, ROWS, M, DEPTH, 1, 0),

@@ -79,8 +79,8 @@ enum { MOST_PIXELS = PIXELS_BEHIND + 1 }; /* of those two, at any level */
 #define REAL_KERNEL(suffix, solver)                                                                                   \
     {                                                                                                                 \
         .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix), .kc = 2048 / (int)sizeof(T_##suffix), \
-        .pack = pack_##suffix, .tile = tile_##suffix, .direct = direct_##suffix, .add = add_##suffix,                 \
-        .axpby = axpby_##suffix, .pixels = pixels_##suffix, .channels = channels_##suffix,                            \
+        .pace = 1, .chunk = 1, .pack = pack_##suffix, .tile = tile_##suffix, .direct = direct_##suffix,               \
+        .add = add_##suffix, .axpby = axpby_##suffix, .pixels = pixels_##suffix, .channels = channels_##suffix,       \
         .channels_weight = channels_weight_##suffix, .solve = solver                                                  \
     }
 
@@ -117,6 +117,10 @@ typedef uint64_t T_u64;
 #define SOLVES 0
 #include "cpu/kernels/gemm.inc"
 #include "cpu/kernels/gemm_complex.inc"
+#if defined __AVX512F__ || defined EMULATED_TILES
+#include "cpu/kernels/gemm_pairs.inc"
+#include "cpu/kernels/gemm_tiles.inc"
+#endif
 
 /* Half types to float32, exactly, a vector at a time. */
 typedef uint16_t H_u16 __attribute__((vector_size(VBYTES / 2)));
@@ -178,9 +182,18 @@ const struct gemm_kernels LEVEL(gemm_kernels) = {
         [GEMM_f64] = REAL_KERNEL(f64, solve_f64),
         [GEMM_u32] = REAL_KERNEL(u32, NULL),
         [GEMM_u64] = REAL_KERNEL(u64, NULL),
-        [GEMM_c64] = { .mr = COMPLEX_ROWS, .nr = COMPLEX_VECTORS * VBYTES / 4, .kc = 256,
+        [GEMM_c64] = { .mr = COMPLEX_ROWS, .nr = COMPLEX_VECTORS * VBYTES / 4, .kc = 256, .pace = 1, .chunk = 1,
                        .pack = pack_c64, .tile = tile_c64, .add = add_c64, .axpby = axpby_c64,
                        .solve = solve_c64 },
+#ifdef __AVX512F__
+        [GEMM_pairs] = { .mr = TILE_ROWS, .nr = TILE_VECTORS * W_pairs, .kc = 1024, .pace = 2, .chunk = 1,
+                         .pack = pack_pairs, .tile = tile_pairs, .add = add_f32, .axpby = axpby_f32 },
+#endif
+#if defined __AVX512F__ || defined EMULATED_TILES
+        [GEMM_tiles] = { .mr = TILES_WIDE, .nr = TILES_WIDE, .kc = 1024, .pace = 2, .chunk = TILE_STEPS,
+                         .pack = pack_tiles, .pack_a = pack_tiles_a, .tile = tile_tiles, .add = add_f32,
+                         .axpby = axpby_f32 },
+#endif
     },
     .gemv = { [DT_float32] = gemv_f32, [DT_float64] = gemv_f64, [DT_float16] = gemv_f16,
               [DT_bfloat16] = gemv_bf16 },

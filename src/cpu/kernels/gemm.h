@@ -2,7 +2,8 @@
  *
  * A product is computed in one of five types: float32 (half types are converted to it and rounded
  * once at the end), float64, complex64, and unsigned integers of 32 and 64 bits, whose wrap-around
- * arithmetic gives the low bits of every integer type.
+ * arithmetic gives the low bits of every integer type.  bfloat16 has kernels of its own, which sum in
+ * float32, where bf16_gemm says so.
  *
  * Order of summation, on which every path agrees so that a result does not depend on who computed
  * it: K falls into as few stretches of equal length as kc allows; within one, products are added in
@@ -16,7 +17,7 @@
 
 #include "core/dtype.h"
 
-enum gemm_type { GEMM_f32, GEMM_f64, GEMM_c64, GEMM_u32, GEMM_u64, GEMM_TYPES };
+enum gemm_type { GEMM_f32, GEMM_f64, GEMM_c64, GEMM_u32, GEMM_u64, GEMM_pairs, GEMM_tiles, GEMM_TYPES };
 
 enum {
     GEMV_BLOCK = 1024, /* gemv sums K in blocks of this many */
@@ -33,15 +34,20 @@ struct gemm_run {
 struct gemm_kernel {
     int mr, nr; /* rows and columns of C that the registers hold: widths of the panels of A and B */
     int kc;     /* the longest stretch of K */
+    int pace;   /* elements of K in a step of the panels: 1, or a pair of bfloat16 */
+    int chunk;  /* panels end with a whole one, of so many steps */
 
     /* Panels of `width` out of n vectors of length k, element (i, p) at x[i * si + p * sp]: element
      * i of panel q at step p goes to panels[q * stride + p * width + i].  The last panel is filled
      * up with zeros.  Strides in elements; complex numbers lie in panels as `width` real parts,
-     * then `width` imaginary ones. */
+     * then `width` imaginary ones; pairs count as one element of a panel.  pack_a: the same for A where
+     * its panels are of another order, else NULL. */
     void (*pack)(void *panels, int64_t stride, int width, const void *x, int64_t si, int64_t sp, int64_t n, int64_t k);
-    /* C = A B, or C += A B, of m by n by k, from panels `stride` apart as elements go. */
+    void (*pack_a)(void *panels, int64_t stride, int width, const void *x, int64_t si, int64_t sp, int64_t n,
+                   int64_t k);
+    /* C = A B, or C += A B, of m by n by `steps`, from panels `stride` apart as elements go. */
     void (*tile)(void *c, int64_t ldc, const void *a, int64_t stride_a, const void *b, int64_t stride_b, int64_t m,
-                 int64_t n, int64_t k, bool add);
+                 int64_t n, int64_t steps, bool add);
     /* C = A B straight from the operands, for small products: k is at most kc, a row of B has no
      * gaps.  NULL where there is none. */
     void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b, int64_t ldb, int64_t m,
