@@ -2,7 +2,8 @@
  *
  * For each tap it is a matrix product, of the cotangent's channels by the input's, summed over
  * pixels.  Strips are dealt out to blocks, whose number follows from shapes; each block has sums
- * of its own, and these are added in order. */
+ * of its own, and these are added in order.  Where pixels are so few that blocks would be shallow, there are fewer,
+ * and columns of the product are dealt out too. */
 #include <string.h>
 
 #include "core/buffer.h"
@@ -11,19 +12,19 @@
 #include "cpu/crew.h"
 
 enum {
-    STRIP = 192 << 10,
+    STRIP = 320 << 10,
     DEPTH = 256,  /* pixels of one product */
-    TILE_M = 192, /* output channels of one, */
     TILE_N = 512, /* and columns: input channels of taps */
     BLOCKS = 32,
+    JOBS = 16,       /* at least, where there are as many */
     ROOM = 64 << 20, /* bytes for the sums of all blocks */
 };
 
 struct backward {
     const struct plain *p;
     mx w;
-    bool own;                    /* weights of each channel's own: sums are taps by channels, else channels by taps */
-    int64_t blocks, parts, rows; /* parts of `rows` output channels */
+    bool own;                     /* weights of each channel's own: sums are taps by channels, else channels by taps */
+    int64_t blocks, parts, tiles; /* parts of some tiles of `tile_n` columns */
     int64_t tile_n;
     char *sums;
     int64_t whole; /* numbers of one block */
@@ -50,24 +51,29 @@ static char *pack_stretch(const struct backward *f, char *to, int width, const s
     return to;
 }
 
-/* Adds what a stretch gives to output channels `begin` to `end` of a group. */
-static void add_stretch(const struct backward *f, const struct stretch *s, int64_t group, int64_t begin, int64_t end,
-                        char *sums, char *space)
+static size_t cotangent_bytes(const struct plain *p)
+{
+    return to_lines((p->out + p->g->mr) * DEPTH * (int64_t)p->size);
+}
+
+/* Adds what a stretch gives to a part of the columns of a group. */
+static void add_stretch(const struct backward *f, const struct stretch *s, int64_t group, int64_t part, char *sums,
+                        char *space)
 {
     const struct plain *p = f->p;
     const struct gemm_kernel *g = p->g;
-    char *b = space + to_lines((TILE_M + g->mr) * DEPTH * (int64_t)p->size);
-    for (int64_t i = begin; i < end; i += TILE_M) {
-        int64_t m = least(end - i, TILE_M), column = 0;
-        pack_stretch(f, space, g->mr, s, false, group * p->out + i, m);
-        for (int64_t r = 0; r < p->n_runs; column += p->runs[r++].n)
-            for (int64_t j = 0; j < p->runs[r].n; j += f->tile_n) {
-                int64_t n = least(p->runs[r].n - j, f->tile_n);
-                pack_stretch(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
-                g->tile(sums + (size_t)((group * p->out + i) * p->depth + column + j) * p->size, p->depth, space,
-                        s->depth * g->mr, b, s->depth * g->nr, m, n, s->depth, true);
-            }
-    }
+    int64_t begin = part * f->tiles / f->parts, end = (part + 1) * f->tiles / f->parts, tile = 0, column = 0;
+    char *b = space + cotangent_bytes(p);
+    pack_stretch(f, space, g->mr, s, false, group * p->out, p->out);
+    for (int64_t r = 0; r < p->n_runs; column += p->runs[r++].n)
+        for (int64_t j = 0; j < p->runs[r].n; j += f->tile_n, tile++) {
+            int64_t n = least(p->runs[r].n - j, f->tile_n);
+            if (tile < begin || tile >= end)
+                continue;
+            pack_stretch(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
+            g->tile(sums + (size_t)(group * p->out * p->depth + column + j) * p->size, p->depth, space,
+                    s->depth * g->mr, b, s->depth * g->nr, p->out, n, s->depth, true);
+        }
 }
 
 static void shared_strip(const struct backward *f, const struct strip *s, int64_t part, char *sums, char *space)
@@ -75,19 +81,19 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
     const struct plain *p = f->p;
     int64_t rows = s->images * s->count[0] * s->count[1], size = (int64_t)p->size;
     int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
+    int64_t all = rows * s->count[2], deep = ceil_div(all, ceil_div(all, DEPTH)); /* stretches of equal length */
     struct stretch q = { 0, 0, { { 0 } } };
     for (int64_t r = 0; r < rows; r++) {
         struct pixels at = conv_row(p, s, r);
         for (int64_t i = 0, n; i < s->count[2]; i += n) {
-            n = least(s->count[2] - i, DEPTH - q.depth);
+            n = least(s->count[2] - i, deep - q.depth);
             q.v[q.n].x = at.x + i * pitch * size;
             q.v[q.n].y = p->y.p + (at.y + i * ldy) * size;
             q.v[q.n++].n = n;
             q.depth += n;
-            if (q.depth < DEPTH && (r + 1 < rows || i + n < s->count[2]))
+            if (q.depth < deep && (r + 1 < rows || i + n < s->count[2]))
                 continue;
-            for (int64_t g = 0; g < p->groups; g++)
-                add_stretch(f, &q, g, part * f->rows, least((part + 1) * f->rows, p->out), sums, space);
+            for (int64_t g = 0; g < p->groups; g++) add_stretch(f, &q, g, part, sums, space);
             q.n = 0;
             q.depth = 0;
         }
@@ -150,18 +156,18 @@ static void finish_own(const struct backward *f)
 static int run_weight_part(struct plain *p, void *ctx)
 {
     struct backward f = { .p = p, .w = ctx, .own = p->in == 1 && p->out == 1 && p->groups > 1 };
-    int mr = p->g->mr, nr = p->g->nr;
-    if (conv_strips(p, STRIP, BLOCKS))
+    int64_t pixels = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out, nr = p->g->nr;
+    int64_t blocks = f.own ? BLOCKS : least(BLOCKS, ceil_div(pixels, DEPTH));
+    if (conv_strips(p, STRIP, blocks))
         return 1;
     f.whole = p->out * p->groups * p->depth;
-    f.blocks = greatest(1, least(ROOM / (f.whole * (int64_t)p->size), least(BLOCKS, p->strips)));
-    f.rows = f.own ? p->out : ceil_div(ceil_div(p->out, ceil_div(BLOCKS / 2, f.blocks)), mr) * mr;
-    f.parts = f.own ? 1 : ceil_div(p->out, f.rows);
+    f.blocks = greatest(1, least(ROOM / (f.whole * (int64_t)p->size), least(blocks, p->strips)));
     f.tile_n = ceil_div(TILE_N, nr) * nr;
+    for (int64_t r = 0; r < p->n_runs; r++) f.tiles += ceil_div(p->runs[r].n, f.tile_n);
+    f.parts = f.own ? 1 : least(f.tiles, ceil_div(JOBS, f.blocks));
     int64_t n = f.blocks * f.parts;
     int threads = (int)least(n, conv_threads(p));
-    size_t panels =
-        to_lines((TILE_M + mr) * DEPTH * (int64_t)p->size) + to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
+    size_t panels = cotangent_bytes(p) + to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
     size_t each = p->strip_bytes + (f.own ? 0 : panels);
     size_t sums = to_lines(f.blocks * f.whole * (int64_t)p->size);
     struct buffer *b = buffer_new(sums + (size_t)threads * each);
