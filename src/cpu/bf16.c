@@ -28,6 +28,9 @@ void bf16_trust_tiles(void)
     atomic_store(&tiles, WORK);
 }
 
+/* The level in use may be a lower one, in tests. */
+static bool has(enum gemm_type t) { return cpu->gemm->type[t].tile != NULL; }
+
 #if defined __linux__ && defined __x86_64__
 #include <errno.h>
 #include <signal.h>
@@ -86,7 +89,7 @@ static bool child_succeeds(void)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static bool tiles_work(void) { return cpu->gemm->type[GEMM_tiles].tile && may_use_tiles() && child_succeeds(); }
+static bool tiles_work(void) { return has(GEMM_tiles) && may_use_tiles() && child_succeeds(); }
 #else
 static bool tiles_work(void) { return false; }
 #endif
@@ -96,8 +99,8 @@ enum gemm_type bf16_gemm(void)
     if (allowed == BF16_TILES) {
         if (atomic_load(&tiles) == UNTRIED) /* two threads may both try */
             atomic_store(&tiles, tiles_work() ? WORK : DO_NOT);
-        if (atomic_load(&tiles) == WORK)
+        if (atomic_load(&tiles) == WORK && has(GEMM_tiles))
             return GEMM_tiles;
     }
-    return have_pairs && allowed != BF16_WIDENED ? GEMM_pairs : GEMM_f32;
+    return have_pairs && allowed != BF16_WIDENED && has(GEMM_pairs) ? GEMM_pairs : GEMM_f32;
 }

@@ -58,11 +58,7 @@ struct one {
 static size_t aligned(int64_t bytes) { return (size_t)(ceil_div(bytes, ALIGN) * ALIGN); }
 static struct matrix transposed(struct matrix x) { return (struct matrix){ x.p, x.cs, x.rs }; }
 
-/* Of the panels, for `depth` elements of K. */
-static int64_t steps_of(const struct batch_plan *p, int64_t depth)
-{
-    return ceil_div(depth, p->g->pace * p->g->chunk) * p->g->chunk;
-}
+static int64_t steps_of(const struct batch_plan *p, int64_t depth) { return gemm_steps(p->g, depth); }
 
 static struct matrix at(const struct batch_plan *p, struct matrix x, int64_t i, int64_t j)
 {
@@ -117,7 +113,7 @@ static void pack_converted(const struct batch_plan *p, bool of_a, char *panels, 
     enum { STEPS = 16, LONG = STEPS * RUN / WIDEST };
     uint32_t part[STEPS * RUN];          /* types that need conversion are computed in 4 bytes */
     if (!p->convert || p->g->pace > 1) { /* pairs are taken as they are stored */
-        (of_a && p->g->pack_a ? p->g->pack_a : p->g->pack)(panels, stride, width, x.p, x.rs, x.cs, n, k);
+        gemm_pack(p->g, of_a, panels, stride, x.p, x.rs, x.cs, n, k);
         return;
     }
     char *to = (char *)part;

@@ -13,6 +13,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/sizes.h"
+#include "cpu/bf16.h"
 #include "cpu/crew.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/pairs.h"
@@ -241,7 +242,7 @@ struct qmm {
     const char *x;
     char *y;
     float *spread, *sums;  /* rows of x, in the order of the groups, and sums for scales */
-    float *panels;         /* of the same, for groups of many rows */
+    float *panels;         /* of the same, for groups of many rows, or pairs of bfloat16 */
     float *out;            /* rows of y in that order */
     bool direct;           /* y is out */
     bool unpacked;         /* codes are made numbers for few rows too */
@@ -378,22 +379,44 @@ static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
     }
 }
 
+/* Numbers of a row as panels are made of them, in their place: float32, or half as many bytes. */
+static const void *as_packed(const struct qmm *q, float *x, int64_t n)
+{
+    enum { RUN = 256 };
+    uint16_t part[RUN];
+    for (int64_t i = 0; i < n && q->g->pace > 1; i += RUN) {
+        int64_t some = least(RUN, n - i);
+        cpu->cast[DT_float32][DT_bfloat16](part, x + i, (size_t)some);
+        memcpy((uint16_t *)x + i, part, (size_t)some * sizeof *part);
+    }
+    return x;
+}
+
+/* From number to number that as_packed left: rows `n` floats apart. */
+static int64_t apart(const struct qmm *q, int64_t n) { return q->g->pace > 1 ? 2 * n : n; }
+
 /* Panels of the columns at .. at + n for the stretch of `depth` from k on. */
 static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, float *panels, float *tile, int64_t at,
                           int64_t n, int64_t k, int64_t depth)
 {
     int nr = q->g->nr;
+    int64_t stride = nr * gemm_steps(q->g, depth);
     if (q->transpose) {
-        for (int64_t j = 0; j < n; j += nr, panels += nr * depth) {
+        for (int64_t j = 0; j < n; j += nr, panels += stride) {
             int64_t some = least(nr, n - j);
-            for (int64_t i = 0; i < some; i++)
+            for (int64_t i = 0; i < some; i++) {
                 q->k->unpack(m, at + j + i, k / q->block, depth / q->block, tile + i * depth);
-            q->g->pack(panels, nr * depth, nr, tile, depth, 1, some, depth);
+                as_packed(q, tile + i * depth, depth);
+            }
+            gemm_pack(q->g, false, panels, stride, tile, apart(q, depth), 1, some, depth);
         }
         return;
     }
-    for (int64_t i = 0; i < depth; i++) q->k->unpack(m, k + i, at / q->block, n / q->block, tile + i * n);
-    q->g->pack(panels, nr * depth, nr, tile, 1, n, n, depth);
+    for (int64_t i = 0; i < depth; i++) {
+        q->k->unpack(m, k + i, at / q->block, n / q->block, tile + i * n);
+        as_packed(q, tile + i * n, n);
+    }
+    gemm_pack(q->g, false, panels, stride, tile, 1, apart(q, n), n, depth);
 }
 
 static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n, float *room)
@@ -401,13 +424,14 @@ static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n,
     struct quant_matrix m = packed_matrix_at(q, q->pairs->group[g].b);
     int64_t first = q->pairs->group[g].first * q->rows, rows = q->pairs->group[g].n * q->rows;
     int64_t mr = q->g->mr, padded = ceil_div(rows, mr) * mr, depth;
-    const float *a = q->panels + (first + g * mr) * q->deep;
-    float *panels = room, *tile = room + ceil_div(q->strip, q->g->nr) * q->g->nr * q->stretch;
+    const float *a = q->panels + (first + g * mr) * gemm_steps(q->g, q->deep);
+    float *panels = room, *tile = room + ceil_div(q->strip, q->g->nr) * q->g->nr * gemm_steps(q->g, q->stretch);
     for (int64_t k = 0; k < q->deep; k += depth) {
         depth = least(q->stretch, q->deep - k);
+        int64_t steps = gemm_steps(q->g, depth);
         unpack_panels(q, &m, panels, tile, at, n, k, depth);
-        q->g->tile(q->out + first * q->wide + at, q->wide, a + padded * k, mr * depth, panels, q->g->nr * depth, rows,
-                   n, depth, k > 0);
+        q->g->tile(q->out + first * q->wide + at, q->wide, a + padded * gemm_steps(q->g, k), mr * steps, panels,
+                   q->g->nr * steps, rows, n, steps, k > 0);
     }
 }
 
@@ -420,10 +444,14 @@ static void pack_quantized(void *ctx, int64_t begin, int64_t end)
         int64_t first = g->first * q->rows, rows = g->n * q->rows, depth;
         if (few(q, rows))
             continue;
-        float *to = q->panels + (first + i * mr) * q->deep;
-        for (int64_t k = 0; k < q->deep; k += depth, to += ceil_div(rows, mr) * mr * depth) {
+        float *to = q->panels + (first + i * mr) * gemm_steps(q->g, q->deep), *from = q->spread + first * q->deep;
+        for (int64_t r = 0; r < rows; r++) as_packed(q, from + r * q->deep, q->deep);
+        for (int64_t k = 0; k < q->deep; k += depth) {
             depth = least(q->stretch, q->deep - k);
-            q->g->pack(to, mr * depth, mr, q->spread + first * q->deep + k, q->deep, 1, rows, depth);
+            int64_t steps = gemm_steps(q->g, depth);
+            const void *x = q->g->pace > 1 ? (const void *)((const uint16_t *)from + k) : from + k;
+            gemm_pack(q->g, true, to, mr * steps, x, apart(q, q->deep), 1, rows, depth);
+            to += ceil_div(rows, mr) * mr * steps;
         }
     }
 }
@@ -455,9 +483,10 @@ static int multiply_packed(struct qmm *q)
     }
     q->strips = ceil_div(q->wide, q->strip);
     q->stretch = least(q->g->kc, q->deep);
-    q->space = many ? (size_t)(2 * ceil_div(q->strip, q->g->nr) * q->g->nr * q->stretch) : 0;
+    q->space =
+        many ? (size_t)(ceil_div(q->strip, q->g->nr) * q->g->nr * (q->stretch + gemm_steps(q->g, q->stretch))) : 0;
     size_t spread = (size_t)(total * q->deep), sums = q->transpose ? (size_t)(total * q->summed) : 0,
-           panels = many ? (size_t)((total + p->groups * q->g->mr) * q->deep) : 0,
+           panels = many ? (size_t)((total + p->groups * q->g->mr) * gemm_steps(q->g, q->deep)) : 0,
            out = q->direct ? 0 : (size_t)(total * q->wide);
     struct buffer *b = buffer_new(sizeof(float) * (spread + sums + panels + out + (size_t)threads * q->space + 16));
     if (!b)
@@ -503,7 +532,7 @@ static int run_qmm(const struct run *r, bool gather)
         if (!failed) {
             struct qmm q = { .m = packed_matrix(a, x[1], x[2], x[3]),
                              .k = &cpu->quant->format[cpu_format_of(a)],
-                             .g = &cpu->gemm->type[GEMM_f32],
+                             .g = &cpu->gemm->type[x[0]->dtype == DT_bfloat16 ? bf16_gemm() : GEMM_f32],
                              .transpose = a->transpose,
                              .lanes = cpu->quant->lanes,
                              .rows = dim(x[0], -2),

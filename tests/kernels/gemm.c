@@ -18,17 +18,12 @@
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/pool.h"
-#include "cpu/bf16.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/product.h"
 #include "support/effort.h"
+#include "support/emulated_tiles.h"
 #include "support/levels.h"
-
-/* The tiles of AMX, in C. */
-#define ISA emulated
-#define EMULATED_TILES
-#include "cpu/kernels/gemm.c"
 
 /* ---- numbers ---- */
 
@@ -299,15 +294,12 @@ static int at_level(const struct cpu_kernels *k, void (*f)(void))
 static void at_each_level(void (*f)(void))
 {
     const struct cpu_kernels *before = cpu, *pairs = cpu_kernels_named("avx512_bf16");
-    struct cpu_kernels tiles = *cpu_kernels_named("base");
     int ran = 0;
     bf16_begin(BF16_WIDENED, false);
     for (int i = 0; i < LEVELS; i++) ran += at_level(cpu_kernels_named(levels[i]), f);
     bf16_begin(BF16_PAIRS, true);
     ran += at_level(pairs, f);
-    bf16_trust_tiles();
-    tiles.gemm = &gemm_kernels_emulated;
-    ran += at_level(&tiles, f);
+    ran += at_level(use_emulated_tiles(), f);
     cpu = before;
     assert_true(ran > 1);
 }

@@ -9,10 +9,7 @@
 #include <cmocka.h>
 
 #include "cpu/bf16.c"
-
-#define ISA emulated
-#define EMULATED_TILES
-#include "cpu/kernels/gemm.c"
+#include "support/emulated_tiles.h"
 
 static struct cpu_kernels kernels;
 static struct gemm_kernels products;
@@ -87,17 +84,20 @@ static void what_is_allowed_decides(void **state)
 {
     (void)state;
     with_tiles(&gemm_kernels_emulated.type[GEMM_tiles]);
+    products.type[GEMM_pairs].tile = wrong_tile;
     bf16_begin(BF16_WIDENED, true);
     assert_int_equal(bf16_gemm(), GEMM_f32);
     bf16_begin(BF16_PAIRS, true);
     assert_int_equal(bf16_gemm(), GEMM_pairs);
     bf16_begin(BF16_PAIRS, false);
     assert_int_equal(bf16_gemm(), GEMM_f32);
-    kernels.gemm = cpu_kernels_named("base")->gemm; /* which has no tiles */
-    bf16_begin(BF16_TILES, true);
-    assert_int_equal(bf16_gemm(), GEMM_pairs);
     bf16_trust_tiles();
     assert_int_equal(bf16_gemm(), GEMM_tiles);
+    products.type[GEMM_tiles].tile = NULL; /* as at a level without */
+    bf16_begin(BF16_TILES, true);
+    assert_int_equal(bf16_gemm(), GEMM_pairs);
+    products.type[GEMM_pairs].tile = NULL;
+    assert_int_equal(bf16_gemm(), GEMM_f32);
 }
 
 int main(void)

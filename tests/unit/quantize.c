@@ -17,6 +17,7 @@
 #include "cpu/kernels/quantize.h"
 #include "ops/ops.h"
 #include "run/eval.h"
+#include "support/emulated_tiles.h"
 #include "support/levels.h"
 #include "support/rules.h"
 
@@ -57,19 +58,20 @@ struct got {
 };
 
 /* Packed words, scales, the numbers, and x times them one way or the other. */
-static struct got compute(int kind, int rows, int n, int k, const float *w, const float *x, bool transpose)
+static struct got compute(int kind, int rows, int n, int k, const float *w, const float *x, bool transpose,
+                          enum dtype t)
 {
     mx_own y[4] = { { NULL } };
     struct got got;
     {
         MX_SCOPE(NULL);
         mx part[3] = { NULL, NULL, NULL };
-        mx packed = array_of_data(DT_float32, 2, (int[]){ n, k }, w);
+        mx packed = mx_astype(array_of_data(DT_float32, 2, (int[]){ n, k }, w), t);
         int group = kinds[kind].group, bits = kinds[kind].bits, in = transpose ? k : n;
         const char *mode = kinds[kind].mode;
         if (mx_quantize(packed, group, bits, mode, NULL, part) < 0)
             fail_msg("%s", mx_error_message());
-        mx left = array_of_data(DT_float32, 2, (int[]){ rows, in }, x);
+        mx left = mx_astype(array_of_data(DT_float32, 2, (int[]){ rows, in }, x), t);
         mx_keep(&y[0], part[0]);
         mx_keep(&y[1], part[1]);
         mx_keep(&y[2], mx_dequantize(part[0], part[1], part[2], group, bits, mode, NULL, &(enum dtype){ DT_float32 }));
@@ -124,9 +126,9 @@ static void agree(void **state)
                         continue;
                     cpu = cpu_kernels_named(levels[l]);
                     pool_set_threads(1);
-                    struct got one = compute(kind, rows, n, k, w, x, turn);
+                    struct got one = compute(kind, rows, n, k, w, x, turn, DT_float32);
                     pool_set_threads(3);
-                    struct got three = compute(kind, rows, n, k, w, x, turn);
+                    struct got three = compute(kind, rows, n, k, w, x, turn, DT_float32);
                     for (int i = 0; i < 4; i++) assert_memory_equal(one.v[i], three.v[i], one.n[i]);
                     check_product(&one, rows, n, k, x, turn);
                     forget(&three);
@@ -142,6 +144,59 @@ static void agree(void **state)
             free(w);
             free(x);
         }
+    cpu = chosen;
+    pool_set_threads(threads);
+}
+
+/* Of bfloat16, y is rounded once, and so are the numbers that codes stand for where rows are many. */
+static void check_halves(int kind, int rows, int n, int k, bool transpose)
+{
+    float *w = malloc(sizeof *w * (size_t)(n * k)), *x = malloc(sizeof *x * (size_t)(rows * (n + k)));
+    int out = transpose ? n : k, in = transpose ? k : n;
+    fill(w, n * k);
+    fill(x, rows * (n + k));
+    for (int i = 0; i < rows * in; i++) x[i] = rintf(x[i] * 64) / 64;
+    pool_set_threads(1);
+    struct got one = compute(kind, rows, n, k, w, x, transpose, DT_bfloat16);
+    pool_set_threads(3);
+    struct got three = compute(kind, rows, n, k, w, x, transpose, DT_bfloat16);
+    assert_memory_equal(one.v[3], three.v[3], one.n[3]);
+    const float *numbers = one.v[2];
+    const uint16_t *y = one.v[3];
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < out; j++) {
+            long double sum = 0, size = 0;
+            for (int p = 0; p < in; p++) {
+                long double term = (long double)x[i * in + p] * numbers[transpose ? j * k + p : p * k + j];
+                sum += term;
+                size += fabsl(term);
+            }
+            uint32_t wide = (uint32_t)y[i * out + j] << 16;
+            float got;
+            memcpy(&got, &wide, sizeof got);
+            if (!(fabsl(sum - got) <= 0x1.02p-8L * (size + fabsl(sum)) + 1e-30L))
+                fail_msg("%d,%d of %d x %d x %d: %.9g, expected %.9Lg", i, j, rows, n, k, (double)got, sum);
+        }
+    forget(&one);
+    forget(&three);
+    free(w);
+    free(x);
+}
+
+static void products_of_halves(void **state)
+{
+    (void)state;
+    static const int sizes[][3] = { { 3, 40, 2 }, { 33, 70, 4 }, { 50, 260, 9 }, { 26, 1, 1 }, { 26, 1030, 1 } };
+    const struct cpu_kernels *chosen = cpu;
+    int threads = pool_threads();
+    for (int tiles = 0; tiles < 2; tiles++) {
+        if (tiles)
+            use_emulated_tiles();
+        for (int kind = 0; kind < KINDS; kind++)
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+                for (int turn = 0; turn < 2; turn++)
+                    check_halves(kind, sizes[s][0], sizes[s][1], sizes[s][2] * kinds[kind].group, turn);
+    }
     cpu = chosen;
     pool_set_threads(threads);
 }
@@ -218,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agree),
+        cmocka_unit_test(products_of_halves),
         cmocka_unit_test(allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

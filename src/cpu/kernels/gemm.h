@@ -81,6 +81,22 @@ struct gemm_kernel {
 typedef void gemv_fn(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs, const void *x, int64_t sx,
                      int nv, int64_t m, int64_t k, bool add);
 
+/* Of the panels, for `depth` elements of K. */
+static inline int64_t gemm_steps(const struct gemm_kernel *g, int64_t depth)
+{
+    int64_t chunk = (int64_t)g->pace * g->chunk;
+    return (depth + chunk - 1) / chunk * g->chunk;
+}
+
+static inline void gemm_pack(const struct gemm_kernel *g, bool of_a, void *panels, int64_t stride, const void *x,
+                             int64_t si, int64_t sp, int64_t n, int64_t k)
+{
+    if (of_a && g->pack_a)
+        g->pack_a(panels, stride, g->mr, x, si, sp, n, k);
+    else
+        g->pack(panels, stride, of_a ? g->mr : g->nr, x, si, sp, n, k);
+}
+
 struct gemm_kernels {
     struct gemm_kernel type[GEMM_TYPES];
     gemv_fn *gemv[DT_COUNT]; /* NULL where there is none */

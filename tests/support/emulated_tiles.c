@@ -1,0 +1,3 @@
+#define ISA emulated
+#define EMULATED_TILES
+#include "cpu/kernels/gemm.c"
