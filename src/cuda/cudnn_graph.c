@@ -91,7 +91,8 @@ struct dnn_plan {
     struct dnn_made made;
     void *it; /* NULL: our kernels do it */
     int64_t workspace;
-    int users; /* the table is one */
+    int users;            /* the table is one */
+    void *event, *stream; /* where its work ends, and was queued last */
     int64_t patience;
     bool asked;
     int named; /* engines that were asked, the last of them: */
@@ -235,6 +236,10 @@ void dnn_release(struct dnn_plan *p)
 {
     if (--p->users)
         return;
+    if (p->stream)
+        cu.event_wait(p->event); /* a kernel that was compiled for it goes with it */
+    if (p->event)
+        cu.event_destroy(p->event);
     destroy_all(&p->made);
     free(p);
 }
@@ -298,7 +303,21 @@ struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *
     return p;
 }
 
-int dnn_queue(const struct dnn_plan *p, void *handle, void *stream, int n, const int64_t ids[], void *const at[],
+/* Its work on one stream comes after that on others, so that one event says when all has ended. */
+static int follow_work(struct dnn_plan *p, void *stream)
+{
+    if (!p->event && cu.event_create(&p->event, CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING))
+        return DNN_UNUSED;
+    return p->stream && p->stream != stream && cu.stream_wait_event(stream, p->event, 0) ? DNN_UNUSED : 0;
+}
+
+static int end_work(struct dnn_plan *p, void *stream)
+{
+    p->stream = stream;
+    return cu.event_record(p->event, stream) ? DNN_UNUSED : 0;
+}
+
+int dnn_queue(struct dnn_plan *p, void *handle, void *stream, int n, const int64_t ids[], void *const at[],
               void *workspace)
 {
     struct dnn_made m = { 0 };
@@ -308,9 +327,13 @@ int dnn_queue(const struct dnn_plan *p, void *handle, void *stream, int n, const
     dnn_set(&m, d, CUDNN_PACK_WORKSPACE, CUDNN_IS_POINTER, 1, &workspace);
     dnn_finish(&m, d);
     if (!m.status)
+        m.status = p->it ? follow_work(p, stream) : DNN_UNUSED;
+    if (!m.status)
         m.status = dnn.set_stream(handle, stream);
     if (!m.status)
-        m.status = p->it ? dnn.execute(handle, p->it, d) : DNN_UNUSED;
+        m.status = dnn.execute(handle, p->it, d);
+    if (!m.status)
+        m.status = end_work(p, stream);
     destroy_all(&m);
     return m.status;
 }

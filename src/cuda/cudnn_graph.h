@@ -53,7 +53,7 @@ void dnn_release(struct dnn_plan *p);
 bool dnn_does(const struct dnn_plan *p, int64_t *workspace);
 /* Queues it, with n tensors by their names.  A status, DNN_UNUSED where it does not do it. */
 enum { DNN_UNUSED = -1, DNN_WRONG = -2 };
-int dnn_queue(const struct dnn_plan *p, void *handle, void *stream, int n, const int64_t ids[], void *const at[],
+int dnn_queue(struct dnn_plan *p, void *handle, void *stream, int n, const int64_t ids[], void *const at[],
               void *workspace);
 
 /* ---- for who has not taken cuDNN */
