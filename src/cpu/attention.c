@@ -20,11 +20,11 @@
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 
 enum {
     BLOCK = 240,  /* keys (or queries, in the derivative) at a time: a multiple of every panel */
-    FEW = 8,      /* queries of one head of keys that read K and V in place */
-    PIECE = 512,  /* keys at a time then */
+    PIECE = 512,  /* keys at a time where queries are few */
     AHEAD = 64,   /* of which so many are asked for ahead */
     TOGETHER = 4, /* panels of keys, in the derivative */
 };
@@ -472,8 +472,8 @@ static int forward(struct attention_job *j)
 
 /* ---- forward, few queries: K and V in place, by pieces whose results are merged */
 
-/* Of a piece: FEW rows of outputs, then maxima, then sums. */
-static int64_t piece_size(const struct attention_job *j) { return FEW * (j->p.e + 2); }
+/* Of a piece: FEW_QUERIES rows of outputs, then maxima, then sums. */
+static int64_t piece_size(const struct attention_job *j) { return FEW_QUERIES * (j->p.e + 2); }
 static int64_t pieces(const struct attention_job *j) { return ceil_div(j->p.keys, PIECE); }
 
 static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, size_t size)
@@ -489,9 +489,10 @@ static void forward_piece(void *job, int64_t i, char *space)
     int64_t b = unit / j->p.kv, group = j->p.group, h = unit % j->p.kv * group;
     int64_t n = rows_of(j);
     size_t w = j->wsize;
-    char *q = take_space(&space, (size_t)(FEW * j->p.d) * w), *s = take_space(&space, FEW * PIECE * w);
-    char *tile = take_space(&space, FEW * PIECE * 8);
-    char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW * j->p.e) * w, *sum = top + FEW * w;
+    char *q = take_space(&space, (size_t)(FEW_QUERIES * j->p.d) * w), *s = take_space(&space, FEW_QUERIES * PIECE * w);
+    char *tile = take_space(&space, FEW_QUERIES * PIECE * 8);
+    char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW_QUERIES * j->p.e) * w,
+         *sum = top + FEW_QUERIES * w;
     gemv_fn *gemv = cpu->gemm->gemv[j->t];
     for (int64_t r = 0; r < n; r++) {
         const char *p = head_of(j->p.q, 3, b, h + r / j->p.length);
@@ -558,7 +559,7 @@ static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *
     const char *first = j->packed + (size_t)(unit * count * piece_size(j)) * j->wsize;
     double top = lowest(j), sum = 0, sink = 0;
     for (int64_t p = 0; p < count; p++) {
-        double m = number_at(j, first, p * piece_size(j) + FEW * j->p.e + r);
+        double m = number_at(j, first, p * piece_size(j) + FEW_QUERIES * j->p.e + r);
         top = m > top || m != m ? m : top;
     }
     if (j->p.sinks) {
@@ -569,8 +570,8 @@ static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *
     for (int64_t c = 0; c < j->p.e; c++) y[c] = 0;
     for (int64_t p = 0; p < count; p++) {
         int64_t o = p * piece_size(j);
-        double fade = exp(number_at(j, first, o + FEW * j->p.e + r) - top);
-        sum += fade * number_at(j, first, o + FEW * j->p.e + FEW + r);
+        double fade = exp(number_at(j, first, o + FEW_QUERIES * j->p.e + r) - top);
+        sum += fade * number_at(j, first, o + FEW_QUERIES * j->p.e + FEW_QUERIES + r);
         for (int64_t c = 0; c < j->p.e; c++) y[c] += fade * number_at(j, first, o + r * j->p.e + c);
     }
     for (int64_t c = 0; c < j->p.e; c++) y[c] /= sum;
@@ -582,7 +583,7 @@ static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *
 static int forward_few(struct attention_job *j)
 {
     int64_t units = j->p.batch * j->p.kv, count = units * pieces(j);
-    j->bytes = (size_t)(FEW * j->p.d) * j->wsize + FEW * PIECE * 16 + 16 * PIECE * 8 + 4096;
+    j->bytes = (size_t)(FEW_QUERIES * j->p.d) * j->wsize + FEW_QUERIES * PIECE * 16 + 16 * PIECE * 8 + 4096;
     j->packed = mx_malloc((size_t)(count * piece_size(j)) * j->wsize + 64);
     j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
     double *y = j->space ? mx_malloc((size_t)j->p.e * sizeof *y + 1) : NULL;
@@ -1028,7 +1029,8 @@ int run_attention(const struct run *r)
         j.top = host(r->y[1]);
         j.sum = host(r->y[2]);
         int64_t group = j.p.group;
-        bool few = group * j.p.length <= FEW && j.p.d && cpu->gemm->gemv[j.t]; /* no sum of nothing is written */
+        bool few =
+            group * j.p.length <= FEW_QUERIES && j.p.d && cpu->gemm->gemv[j.t]; /* no sum of nothing is written */
         j.fold = j.p.length < j.width ? group : 1;
         j.fold = few ? group : j.fold;
         if (!j.p.keys)

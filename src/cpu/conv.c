@@ -13,6 +13,7 @@
 #include "core/scope.h"
 #include "cpu/crew.h"
 #include "cpu/product.h"
+#include "cpu/worth.h"
 
 enum {
     STRIP = 192 << 10, /* bytes of the input: half of a small L2 cache, with the weights */
@@ -163,7 +164,7 @@ static int shared_weights(struct plain *p)
     f.runs = b->host;
     f.weights = (char *)b->host + list;
     cut_runs(&f);
-    pool_for(f.panels, 1 + 16 * 1024 / (p->depth * p->g->nr), pack_weights, &f);
+    pool_for(f.panels, 1 + WORTH_MOVED / (p->depth * p->g->nr), pack_weights, &f);
     crew_for(n, threads, f.weights + weights, each, one_piece, &f);
     buffer_release(b);
     return 0;

@@ -4,6 +4,7 @@
 
 #include "core/scope.h"
 #include "cpu/conv.h"
+#include "cpu/worth.h"
 
 /* ---- plain parts */
 
@@ -93,7 +94,7 @@ int conv_threads(const struct plain *p)
 {
     double work = (double)p->images * (double)p->in * (double)(p->out * p->groups);
     for (int i = 0; i < 3; i++) work *= (double)(p->axis[i].out * p->axis[i].taps);
-    return work < 64 * 1024 ? 1 : pool_threads();
+    return work < 2 * WORTH_MULTIPLIED ? 1 : pool_threads();
 }
 
 /* a b, or the most there is: strides and dilations of any size spread a strip over more than memory. */

@@ -10,6 +10,7 @@
 #include "core/pool.h"
 #include "cpu/conv.h"
 #include "cpu/crew.h"
+#include "cpu/worth.h"
 
 enum {
     STRIP = 320 << 10,
@@ -179,7 +180,7 @@ static int run_weight_part(struct plain *p, void *ctx)
     if (f.own)
         finish_own(&f);
     else
-        pool_for(p->out * p->groups, 1 + 16 * 1024 / (f.blocks * p->depth), finish_channels, &f);
+        pool_for(p->out * p->groups, 1 + WORTH_FOLDED / (f.blocks * p->depth), finish_channels, &f);
     buffer_release(b);
     return 0;
 }

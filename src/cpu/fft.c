@@ -19,6 +19,7 @@
 #include "cpu/crew.h"
 #include "cpu/kernels/fft.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/fft.h"
 #include "plan/fourier.h"
 #include "shared/scalar.h"
@@ -90,7 +91,7 @@ static int roots_make(float *w, int64_t count, int64_t n, bool squares)
     struct root_table t = { 0 };
     int failed = table_make(&t, n);
     if (!failed)
-        pool_for(count, 4096, some_roots, &(struct roots){ w, &t, squares });
+        pool_for(count, WORTH_TURNED, some_roots, &(struct roots){ w, &t, squares });
     free(t.coarse);
     return failed;
 }
@@ -762,7 +763,7 @@ static int transform(const struct fft_plan *p, const float *x, float *y, int64_t
 static int transform_even(const struct fft_plan *p, enum fft_kind kind, const float *x, float *y, int64_t rows,
                           float scale)
 {
-    int64_t m = p->n, parts = rows * (m / PART + 1), grain = 4096 / (m < PART ? m : PART) + 1;
+    int64_t m = p->n, parts = rows * (m / PART + 1), grain = WORTH_TURNED / (m < PART ? m : PART) + 1;
     struct buffer *z = buffer_new((size_t)(rows * m) * 8);
     int failed = !z;
     if (failed) {
@@ -807,7 +808,7 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
         failed = transform_even(p, a->kind, x, y, outer, (float)a->scale);
     } else {
         bool real = a->kind == FFT_REAL;
-        int64_t grain = 4096 / inner + 1;
+        int64_t grain = WORTH_TURNED / inner + 1;
         plan_give(p);
         p = plan_take((struct fft_plan_of){ n, whole, false });
         space = p ? buffer_new((size_t)(outer * n * inner) * 8) : NULL;

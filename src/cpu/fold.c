@@ -98,6 +98,7 @@ LATEST(c64, complex64)
 #define T complex64
 #define K(op) op##_c64
 #include "cpu/fold.inc"
+#include "cpu/worth.h"
 
 struct folder folder_of(enum scatter_fold f, enum dtype t)
 {
@@ -246,11 +247,11 @@ static int across(int ndim, const int *shape, const int64_t *sx, size_t item)
 static void shared_out(const struct folder *f, int ndim, const int *shape, char *y, const int64_t *sy, const char *x,
                        const int64_t *sx)
 {
-    enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
+    enum { PIECE = 1 << 14 };
     int row = shape[ndim - 1], piece = row < PIECE ? row : PIECE;
     struct fold_box b = { f, ndim, shape, y, x, sy, sx, piece, piece ? ceil_div(row, piece) : 0 };
     if (row)
-        pool_for(count_rows(ndim, shape) * b.pieces, ceil_div(GRAIN, b.piece), fold_by_pieces, &b);
+        pool_for(count_rows(ndim, shape) * b.pieces, ceil_div(WORTH_FOLDED, b.piece), fold_by_pieces, &b);
 }
 
 /* Dimension i and the last one in squares, whose lines of cache on either side stay while they are

@@ -11,9 +11,8 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/special_products.h"
-
-enum { GRAIN = 1 << 14 };
 
 struct hadamard_job {
     enum dtype t, work;
@@ -90,7 +89,7 @@ int run_hadamard(const struct run *r)
                               .scale = a->scale,
                               .transposed = a->transposed };
     j.m = hadamard_odd(j.n);
-    pool_for(x->size / j.n, 1 + GRAIN / j.n, hadamard_rows, &j);
+    pool_for(x->size / j.n, 1 + WORTH_MOVED / j.n, hadamard_rows, &j);
     mx_drop(&hold);
     if (atomic_load(&j.failed))
         return mx_fail_memory((unsigned long)(2 * j.n * 8)), 1;

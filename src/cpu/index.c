@@ -10,10 +10,11 @@
 #include "core/sizes.h"
 #include "cpu/fold.h"
 #include "cpu/kernels/index.h"
+#include "cpu/worth.h"
 #include "ops/index.h"
 #include "plan/lookup.h"
 
-enum { BLOCK = 512 /* lookups at a time; their offsets stay in L1 */, GRAIN = 1 << 14 };
+enum { BLOCK = 512 /* lookups at a time; their offsets stay in L1 */ };
 
 /* Which lookups are handled. */
 enum which { EVERY, IN_RANGE, OUT_OF_RANGE };
@@ -150,7 +151,7 @@ static int lookup_extent(const struct lookup *l, int i)
 static void walk_along(struct lookup *l, int cut)
 {
     struct lookup_part p = { l, cut };
-    int64_t n = lookup_extent(l, cut), work = l->grid.count * l->grid.slice / n, grain = ceil_div(GRAIN, work);
+    int64_t n = lookup_extent(l, cut), work = l->grid.count * l->grid.slice / n, grain = ceil_div(WORTH_MOVED, work);
     int64_t share = (n + pool_threads() - 1) / pool_threads();
     pool_for(n, cut >= l->grid.ndim && grain < share ? share : grain, walk_part, &p);
 }
@@ -256,7 +257,7 @@ static bool in_range(const struct lookup_index *o)
     c.ndim = collapse(a->ndim, c.shape, 1, &strides);
     int64_t work = 1;
     for (int i = 1; i < c.ndim; i++) work *= c.shape[i];
-    pool_for(c.shape[0], ceil_div(4 * GRAIN, work), check_part, &c);
+    pool_for(c.shape[0], ceil_div(4 * WORTH_MOVED, work), check_part, &c);
     return !atomic_load(&c.bad);
 }
 
@@ -565,7 +566,8 @@ static int scatter_updates(struct lookup *l, struct folder fold, int64_t size, e
     int cut = independent(l);
     if (which == EVERY && (cut < 0 || cut >= l->grid.ndim) && owned(l, size)) {
         struct owners o = { l, size, pool_threads() };
-        int64_t least = (GRAIN * o.parts + l->grid.count * l->grid.slice - 1) / (l->grid.count * l->grid.slice + 1);
+        int64_t least =
+            (WORTH_MOVED * o.parts + l->grid.count * l->grid.slice - 1) / (l->grid.count * l->grid.slice + 1);
         pool_for(o.parts, least, fold_owned, &o);
     } else if (cut >= 0)
         walk_along(l, cut);

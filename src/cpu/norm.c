@@ -13,9 +13,10 @@
 #include "cpu/kernels/norm.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/fast.h"
 
-enum { TILE = 4096, ROWS = REDUCE_ROWS, WORK = 1 << 14 };
+enum { TILE = 4096, ROWS = REDUCE_ROWS };
 
 struct norm_job {
     enum dtype t, work;
@@ -167,7 +168,7 @@ static int run_norm(const struct run *r, bool centered)
                               .size = itemsize(x) };
         j.w = a->weight ? host(part[1]) : NULL;
         j.b = a->bias ? host(part[a->weight ? 2 : 1]) : NULL;
-        pool_for(x->size / j.n, WORK / j.n + 1, norm_rows, &j);
+        pool_for(x->size / j.n, WORTH_NORMED / j.n + 1, norm_rows, &j);
     }
     for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
     return failed;
@@ -194,7 +195,7 @@ int run_norm_tangent(const struct run *r)
                               .y = host(r->y[0]),
                               .n = dim(x, -1),
                               .size = itemsize(x) };
-        pool_for(x->size / j.n, WORK / j.n + 1, norm_rows, &j);
+        pool_for(x->size / j.n, WORTH_NORMED / j.n + 1, norm_rows, &j);
     }
     mx_drop(&hold[0]);
     mx_drop(&hold[1]);
@@ -251,7 +252,7 @@ static int cut_rows(struct slopes_job *s)
 {
     enum { PIECES = 32, LEAST = 4 /* rows of a piece, for which sums take no more memory than they do */ };
     const struct norm_job *j = &s->norm;
-    int64_t wanted = s->rows * j->n / (2 * WORK), most = ceil_div(s->rows, LEAST);
+    int64_t wanted = s->rows * j->n / (2 * WORTH_NORMED), most = ceil_div(s->rows, LEAST);
     most = most < PIECES ? most : PIECES;
     s->each = ceil_div(s->rows, wanted < 1 ? 1 : wanted < most ? wanted : most);
     s->pieces = ceil_div(s->rows, s->each);
@@ -264,7 +265,7 @@ static int cut_rows(struct slopes_job *s)
 static void slopes_over_rows(struct slopes_job *s, const struct run *r)
 {
     pool_for(s->pieces, 1, slopes_of_pieces, s);
-    pool_for(s->width, WORK / s->pieces + 1, add_pieces, s);
+    pool_for(s->width, WORTH_NORMED / s->pieces + 1, add_pieces, s);
     for (int k = 1; k < r->nout; k++)
         cpu->cast[DT_float64][s->norm.t](host(r->y[k]), s->sums + (k - 1) * s->norm.n, (size_t)s->norm.n);
 }
@@ -296,7 +297,7 @@ int run_norm_vjp(const struct run *r)
     failed = failed || out_over_any(r, 0);
     s.norm.y = failed ? NULL : host(r->y[0]);
     if (!failed && x->size && r->nout == 1)
-        pool_for(s.rows, WORK / s.norm.n + 1, norm_rows, &s.norm);
+        pool_for(s.rows, WORTH_NORMED / s.norm.n + 1, norm_rows, &s.norm);
     else if (!failed && x->size)
         slopes_over_rows(&s, r);
     else if (!failed)
@@ -430,7 +431,7 @@ int run_rope(const struct run *r)
                               .turns = turns };
         j.rows = x->size / (j.length * j.width) / j.groups;
         int64_t each = j.rows * POSITIONS * j.width;
-        pool_for(j.groups * ceil_div(j.length, POSITIONS), WORK / each + 1, rope_rows, &j);
+        pool_for(j.groups * ceil_div(j.length, POSITIONS), WORTH_NORMED / each + 1, rope_rows, &j);
     }
     free(turns);
     mx_drop(&hold[0]);

@@ -19,6 +19,7 @@
 #include "cpu/crew.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
+#include "cpu/worth.h"
 
 enum {
     BLOCK = 2048, /* rows and columns of C that panels are made for at once */
@@ -29,8 +30,6 @@ enum {
     WIDEST = 64,        /* panel there is */
     ALIGN = 64,
 };
-static const int64_t WORTH_A_THREAD = 32 * 1024; /* multiplications */
-static const int64_t SMALL = 64 * 64 * 64;       /* likewise: below, operands stay in L1 and L2 as they are */
 
 /* What holds for every product of a batch. */
 struct batch_plan {
@@ -263,8 +262,8 @@ static void by_panels(const struct one *o)
                 k.depth = least(q->k - k.k, p->stretch);
                 k.steps = steps_of(p, k.depth);
                 k.last = k.k + k.depth == q->k;
-                bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_A_THREAD;
-                share_product(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
+                bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_MULTIPLIED;
+                share_product(large, k.pb + k.pa, 1 + WORTH_MULTIPLIED / 4 / (g->nr * k.depth), pack_panels, &k);
                 share_product(large, k.across * ceil_div(k.n, k.tn), 1, compute_tiles, &k);
             }
         }
@@ -372,7 +371,7 @@ static void by_strips(const struct one *o, int threads)
     struct strips w = plan_strips(p, threads);
     w.o = o;
     w.small = o->space;
-    share_product(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
+    share_product(o->parallel, p->stretches, 1 + WORTH_MULTIPLIED / 4 / (w.rows * p->stretch), pack_small, &w);
     int64_t parts = ceil_div(w.columns ? p->q->n : p->q->m, w.wide);
     crew_for(parts, (int)least(threads, parts), o->space + aligned((int64_t)small_at(&w, p->q->k)), strip_space(p, &w),
              one_strip, &w);
@@ -423,7 +422,7 @@ static bool is_deep(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;
     return p->way == PANELS && threads > 1 && p->stretches > 1 && q->m <= BLOCK && q->n <= BLOCK &&
-           q->m * q->n * p->stretch / threads < 32 * WORTH_A_THREAD;
+           q->m * q->n * p->stretch / threads < 32 * WORTH_MULTIPLIED;
 }
 
 static int64_t deep_round(const struct batch_plan *p, int threads)
@@ -456,7 +455,7 @@ static void by_stretches(const struct one *o, int threads)
             d.sums = total;
             d.count++;
         }
-        pool_for(whole, WORTH_A_THREAD / 4, add_stretches, &d);
+        pool_for(whole, WORTH_MULTIPLIED / 4, add_stretches, &d);
         if (!d.first)
             memcpy(total, d.sums, (size_t)whole * p->size);
     }
@@ -552,7 +551,7 @@ static void by_vectors(const struct one *o, int threads)
     if (cut_k(p, threads)) {
         int64_t blocks = ceil_div(q->k, GEMV_BLOCK), whole = q->m * q->n;
         w.partial = space;
-        pool_for(blocks, 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count), some_blocks, &w);
+        pool_for(blocks, 1 + WORTH_MULTIPLIED / (GEMV_BLOCK * w.rows * w.count), some_blocks, &w);
         memcpy(w.sums, w.partial, (size_t)whole * p->size);
         for (int64_t b = 1; b < blocks; b++) p->g->add(w.sums, w.partial + (size_t)(b * whole) * p->size, whole);
         finish_part(o, w.sums, q->n, 0, 0, q->m, q->n);
@@ -561,7 +560,7 @@ static void by_vectors(const struct one *o, int threads)
     /* Whole groups of rows; a column-major matrix is read in longer runs, of half a thread's rows. */
     int64_t half = w.rows / (2 * threads) / 256 * 256;
     int64_t group = w.x.rs == 1 ? greatest(half, 256) / w.count : 4;
-    share_product(o->parallel, w.rows, ceil_div(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, product_rows,
+    share_product(o->parallel, w.rows, ceil_div(1 + WORTH_MULTIPLIED / (q->k * w.count), group) * group, product_rows,
                   &w);
 }
 
@@ -570,7 +569,7 @@ static void by_vectors(const struct one *o, int threads)
 static int threads_for(const struct batch_plan *p)
 {
     const struct product *q = p->q;
-    return q->m * q->n * q->k < 2 * WORTH_A_THREAD ? 1 : pool_threads();
+    return q->m * q->n * q->k < 2 * WORTH_MULTIPLIED ? 1 : pool_threads();
 }
 
 static size_t workspace(const struct batch_plan *p, int threads)
@@ -649,7 +648,7 @@ static struct batch_plan make_plan(const struct product *q)
         p.way = ZERO;
     else if (p.gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
         p.way = VECTORS, p.turned = q->m < q->n;
-    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL)
+    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL_PRODUCT)
         p.way = DIRECT;
     else
         p.way = PANELS;
@@ -702,10 +701,10 @@ int product_run(const struct product *q)
 
     int64_t work = q->m * q->n * (q->k ? q->k : 1);
     int threads = pool_threads();
-    bool apart = all.count >= 4 * threads || (all.count > 1 && work < 64 * WORTH_A_THREAD);
+    bool apart = all.count >= 4 * threads || (all.count > 1 && work < 64 * WORTH_MULTIPLIED);
     int within = apart ? 1 : threads_for(&p);
     if (apart) {
-        all.grain = 1 + WORTH_A_THREAD / work;
+        all.grain = 1 + WORTH_MULTIPLIED / work;
         threads = (int)least(threads, ceil_div(all.count, all.grain));
     } else {
         threads = 1;

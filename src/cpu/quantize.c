@@ -18,13 +18,11 @@
 #include "cpu/kernels/gemm.h"
 #include "cpu/pairs.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/quantize.h"
 
 enum {
-    FEW = 24,          /* rows that are multiplied without unpacking */
-    FEW_ACROSS = 8,    /* the same where the matrix is not transposed */
-    STRIP = 128,       /* columns of a product that a thread unpacks at once */
-    GRAIN = 32 * 1024, /* multiplications worth a thread */
+    STRIP = 128, /* columns of a product that a thread unpacks at once */
     TILE = 1024,
 };
 
@@ -136,7 +134,7 @@ static int pack_or_unpack(const struct run *r, bool back)
                          .factor = factor_of(r->nin > 1 ? r->x[1] : NULL) };
     if (!back)
         p.scales = host(r->y[1]), p.biases = r->nout > 2 ? host(r->y[2]) : NULL;
-    pool_for(x->size / a->group_size, GRAIN / 4 / a->group_size, pack_groups, &p);
+    pool_for(x->size / a->group_size, WORTH_MULTIPLIED / 4 / a->group_size, pack_groups, &p);
     mx_drop(&hold);
     return 0;
 }
@@ -216,9 +214,9 @@ int run_dequantize(const struct run *r)
                                .y = host(r->y[0]),
                                .factor = factor_of(r->nin > plain ? r->x[plain] : NULL) };
         int block = cpu->quant->lanes * n.k->elements;
-        n.blocks = GRAIN / 2 / block;
+        n.blocks = WORTH_MULTIPLIED / 2 / block;
         n.parts = ceil_div(n.m.columns, n.blocks * block);
-        int64_t grain = GRAIN / 2 / n.m.columns;
+        int64_t grain = WORTH_MULTIPLIED / 2 / n.m.columns;
         pool_for(r->y[0]->size / n.m.columns * n.parts, grain ? grain : 1, number_parts, &n);
     }
     drop_unpacked(3, hold);
@@ -253,7 +251,10 @@ struct qmm {
     float *room;
 };
 
-static bool few(const struct qmm *q, int64_t rows) { return !q->unpacked && rows <= (q->transpose ? FEW : FEW_ACROSS); }
+static bool few(const struct qmm *q, int64_t rows)
+{
+    return !q->unpacked && rows <= (q->transpose ? FEW_UNPACKED : FEW_ACROSS);
+}
 
 static struct quant_matrix packed_matrix_at(const struct qmm *q, int64_t i)
 {
@@ -474,11 +475,12 @@ static int multiply_packed(struct qmm *q)
     for (int64_t g = 0; g < p->groups; g++) most = p->group[g].n > most ? p->group[g].n : most;
     most *= q->rows;
     bool many = !few(q, most);
-    int threads = total * q->columns * q->depth < 2 * GRAIN ? 1 : pool_threads();
+    int threads = total * q->columns * q->depth < 2 * WORTH_MULTIPLIED ? 1 : pool_threads();
     int64_t unit = q->transpose ? 8 : q->block;
     q->strip = ceil_div(STRIP, unit) * unit;
     if (!many) { /* as few as give every thread some, each worth a thread */
-        int64_t worth = ceil_div(GRAIN, q->depth * (most ? most : 1)), share = ceil_div(q->wide, 4 * threads);
+        int64_t worth = ceil_div(WORTH_MULTIPLIED, q->depth * (most ? most : 1)),
+                share = ceil_div(q->wide, 4 * threads);
         q->strip = ceil_div(worth > share ? worth : share, unit) * unit;
     }
     q->strips = ceil_div(q->wide, q->strip);
@@ -496,7 +498,7 @@ static int multiply_packed(struct qmm *q)
     q->panels = q->sums + sums;
     q->room = q->panels + panels;
     q->out = q->direct ? (float *)q->y : q->room + (size_t)threads * q->space;
-    pool_for(total, 1 + GRAIN / 2 / q->deep, lay_out_rows, q);
+    pool_for(total, 1 + WORTH_MULTIPLIED / 2 / q->deep, lay_out_rows, q);
     if (atomic_load_explicit(&q->beyond, memory_order_relaxed) && !q->unpacked) {
         buffer_release(b);
         q->unpacked = true;
@@ -506,7 +508,7 @@ static int multiply_packed(struct qmm *q)
         pool_for(p->groups, 1, pack_quantized, q);
     crew_for(q->strips * p->groups, threads, (char *)q->room, q->space * sizeof *q->room, multiply_strip, q);
     if (!q->direct)
-        pool_for(total, 1 + GRAIN / 2 / q->wide, hand_out_rows, q);
+        pool_for(total, 1 + WORTH_MULTIPLIED / 2 / q->wide, hand_out_rows, q);
     buffer_release(b);
     return 0;
 }
@@ -600,7 +602,7 @@ static int run_e4m3(const struct run *r, enum dtype t, void (*fn)(void *, int64_
     if (is_nil(x))
         return 1;
     struct e4m3 e = { .t = t, .x = host(x), .y = host(r->y[0]) };
-    pool_for(x->size, GRAIN, fn, &e);
+    pool_for(x->size, WORTH_MULTIPLIED, fn, &e);
     mx_drop(&hold);
     return 0;
 }

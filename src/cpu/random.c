@@ -8,6 +8,7 @@
 #include "core/scope.h"
 #include "cpu/kernels/random.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 
 struct draw {
     const uint32_t *key;
@@ -54,7 +55,7 @@ int run_random_bits(const struct run *r)
         d.y = (char *)host(y) + (size_t)i * d.bytes;
         d.words = (int64_t)(d.bytes + 3) / 4;
         d.pairs = (d.words + 1) / 2;
-        pool_for(d.pairs, 8192, draw_range, &d);
+        pool_for(d.pairs, WORTH_DRAWN, draw_range, &d);
     }
     mx_drop(&hold);
     return 0;

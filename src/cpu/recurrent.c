@@ -17,6 +17,7 @@
 #include "core/sizes.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "plan/result.h"
 
 enum {
@@ -24,7 +25,6 @@ enum {
     UNITS = 64, /* of a part, at most */
     GATES = 4,
     FEW = GEMV_VECTORS,
-    WORTH_A_THREAD = 32 * 1024, /* multiplications */
 };
 
 struct series;
@@ -394,12 +394,12 @@ static int run_series(struct series *j)
         for (int i = 0; i < 2 && each; i++) j->next[i] = j->panels + packed + (size_t)i * each;
     }
     if (packed)
-        pool_for(j->groups * j->panel_units / nr, 1 + WORTH_A_THREAD / (4 * nr * j->inputs), pack_weights, j);
+        pool_for(j->groups * j->panel_units / nr, 1 + WORTH_MULTIPLIED / (4 * nr * j->inputs), pack_weights, j);
     hand_on_start(j);
     for (int64_t i = 0; i < j->steps; i++) {
         j->now = j->back ? j->steps - 1 - i : i;
         j->first = i == 0 && !j->start[0];
-        pool_for(parts, 1 + WORTH_A_THREAD / work, some_parts, j);
+        pool_for(parts, 1 + WORTH_MULTIPLIED / work, some_parts, j);
     }
     if (space)
         buffer_release(space);

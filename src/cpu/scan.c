@@ -12,9 +12,10 @@
 #include "core/sizes.h"
 #include "cpu/kernels/scan.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/scan.h"
 
-enum { CHUNK = 1 << 16, TILE = 1024, GRAIN = 1 << 14 };
+enum { CHUNK = 1 << 16, TILE = 1024 };
 
 struct scan {
     enum scan_fold fold;
@@ -306,7 +307,10 @@ static int64_t scan_layout(struct scan *s, mx x, int axis)
     return s->outer * tiles_of(s);
 }
 
-static int64_t grain(int64_t each) { return GRAIN / (each ? each : 1) > 0 ? GRAIN / (each ? each : 1) : 1; }
+static int64_t grain(int64_t each)
+{
+    return WORTH_SCANNED / (each ? each : 1) > 0 ? WORTH_SCANNED / (each ? each : 1) : 1;
+}
 
 int run_scan(const struct run *r)
 {

@@ -9,6 +9,7 @@
 #include "core/shape.h"
 #include "cpu/fold.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/slice.h"
@@ -73,13 +74,12 @@ int run_concatenate(const struct run *r)
     const struct axis_args *a = r->args;
     mx y = r->y[0];
     struct joined j = { r, 1 };
-    enum { WORTH_A_THREAD = 1 << 16 /* bytes */ };
     int64_t at = 0;
     if (out_new(r, 0))
         return 1;
     for (int i = 0; i < a->axis; i++) j.rows *= y->shape[i];
     if (y->size && joins_by_rows(&j)) {
-        pool_for(j.rows, 1 + WORTH_A_THREAD / (nbytes(y) / j.rows), join_rows, &j);
+        pool_for(j.rows, 1 + WORTH_COPIED / (nbytes(y) / j.rows), join_rows, &j);
         return 0;
     }
     for (int k = 0; k < r->nin; k++) {
@@ -225,7 +225,7 @@ int run_custom(const struct run *r) { return only_a_view(r); }
 
 /* ---- from nothing */
 
-enum { TILE = 512, GRAIN = 1 << 14 };
+enum { TILE = 512 };
 
 /* A row of numbers, written into tiles of type `computed` and cast from there. */
 struct series_job {
@@ -285,7 +285,7 @@ static int write_series(const struct run *r, struct series s)
         return 1;
     if (s.in == SERIES_I64 && j.y->dtype == DT_uint64)
         j.computed = DT_uint64;
-    pool_for(j.y->size, GRAIN, series_range, &j);
+    pool_for(j.y->size, WORTH_MOVED, series_range, &j);
     return 0;
 }
 

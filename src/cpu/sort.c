@@ -14,11 +14,10 @@
 #include "core/sizes.h"
 #include "cpu/kernels/sort.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/sort.h"
 
 enum {
-    LONG_ROW = 1 << 17, /* worth several threads */
-    GRAIN = 1 << 13,    /* elements sorted in some microseconds */
     MAX_PARTS = 64,
     PIECE = 1 << 16,
 };
@@ -421,7 +420,7 @@ static int sort_all_rows(struct sort_rows *r)
         return 0;
     if (r->kth < 0 && r->n >= LONG_ROW && r->rows < 2 * pool_threads() && (r->places || r->size > 1))
         return long_rows(r);
-    int64_t grain = GRAIN / r->n;
+    int64_t grain = WORTH_SORTED / r->n;
     pool_for(r->rows, grain ? grain : 1, r->places ? place_rows : value_rows, r);
     if (r->failed)
         mx_fail_memory((size_t)r->n * 16);
@@ -552,7 +551,7 @@ int run_searchsorted(const struct run *r)
         s.each = sequences ? v->size / sequences : 1;
         cpu->sort->keys[x->dtype](b->host, host(zx), (size_t)x->size, true);
         cpu->sort->keys[x->dtype]((char *)b->host + (size_t)x->size * width, host(zv), (size_t)v->size, true);
-        pool_for(v->size, GRAIN / 4, search_range, &s);
+        pool_for(v->size, WORTH_SEARCHED, search_range, &s);
         buffer_release(b);
     }
     mx_drop(&hold_x);

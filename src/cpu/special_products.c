@@ -12,9 +12,8 @@
 #include "cpu/pairs.h"
 #include "cpu/product.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "plan/lookup.h"
-
-enum { GRAIN = 32 * 1024 };
 
 /* Matrix `flat` of x's batch. */
 static struct matrix batch_matrix_at(mx x, int64_t flat)
@@ -58,9 +57,9 @@ static void some_groups(void *ctx, int64_t begin, int64_t end)
 static int all_groups(struct groups *g)
 {
     int64_t count = g->pairs->groups, work = count ? g->pairs->n / count * g->m * g->n * g->k : 0;
-    bool small = count > 1 && work < 16 * GRAIN;
+    bool small = count > 1 && work < 16 * WORTH_MULTIPLIED;
     if (small)
-        pool_for(count, 1 + GRAIN / (work + 1), some_groups, g);
+        pool_for(count, 1 + WORTH_MULTIPLIED / (work + 1), some_groups, g);
     else
         some_groups(g, 0, count);
     return atomic_load(&g->failed);
