@@ -502,18 +502,32 @@ struct search {
     bool right;
 };
 
-/* How many of n sorted keys are below v, or not above it. */
-#define SEARCH(T)                                                        \
-    static uint32_t search_##T(const T *key, int64_t n, T v, bool right) \
-    {                                                                    \
-        const T *p = key;                                                \
-        for (int64_t left = n; left > 0;) {                              \
-            int64_t half = left / 2;                                     \
-            bool go = right ? p[half] <= v : p[half] < v;                \
-            p = go ? p + half + 1 : p;                                   \
-            left = go ? left - half - 1 : half;                          \
-        }                                                                \
-        return (uint32_t)(p - key);                                      \
+/* For each of TOGETHER values: how many of n > 0 sorted keys are below it, or not above it.  All searches take the same
+ * steps, so that none waits for another's loads and nothing is guessed. */
+enum { TOGETHER = 8 };
+#define SEARCH(T)                                                                                                  \
+    static void search_##T(uint32_t *y, const T *key, int64_t n, const T *v, const bool right)                     \
+    {                                                                                                              \
+        const T *p[TOGETHER];                                                                                      \
+        for (int i = 0; i < TOGETHER; i++) p[i] = key;                                                             \
+        for (int64_t half; n > 1; n -= half) {                                                                     \
+            half = n / 2;                                                                                          \
+            for (int i = 0; i < TOGETHER; i++)                                                                     \
+                p[i] += half * (right ? p[i][half - 1] <= v[i] : p[i][half - 1] < v[i]);                           \
+        }                                                                                                          \
+        for (int i = 0; i < TOGETHER; i++) y[i] = (uint32_t)(p[i] - key) + (right ? *p[i] <= v[i] : *p[i] < v[i]); \
+    }                                                                                                              \
+    /* `some` values, at most TOGETHER. */                                                                         \
+    static void search_some_##T(uint32_t *y, const T *key, int64_t n, const T *v, int some, bool right)            \
+    {                                                                                                              \
+        T value[TOGETHER] = { 0 };                                                                                 \
+        uint32_t place[TOGETHER] = { 0 };                                                                          \
+        memcpy(value, v, (size_t)some * sizeof *v);                                                                \
+        if (n > 0 && right)                                                                                        \
+            search_##T(place, key, n, value, true);                                                                \
+        else if (n > 0)                                                                                            \
+            search_##T(place, key, n, value, false);                                                               \
+        memcpy(y, place, (size_t)some * sizeof *y);                                                                \
     }
 SEARCH(int32_t)
 SEARCH(int64_t)
@@ -521,11 +535,15 @@ SEARCH(int64_t)
 static void search_range(void *ctx, int64_t begin, int64_t end)
 {
     const struct search *s = ctx;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = begin, some; i < end; i += some) {
         int64_t at = i / s->each * s->n;
-        s->y[i] = s->width == 4
-                      ? search_int32_t((const int32_t *)s->key + at, s->n, ((const int32_t *)s->value)[i], s->right)
-                      : search_int64_t((const int64_t *)s->key + at, s->n, ((const int64_t *)s->value)[i], s->right);
+        some = least(least(end - i, TOGETHER), s->each - i % s->each);
+        if (s->width == 4)
+            search_some_int32_t(s->y + i, (const int32_t *)s->key + at, s->n, (const int32_t *)s->value + i, (int)some,
+                                s->right);
+        else
+            search_some_int64_t(s->y + i, (const int64_t *)s->key + at, s->n, (const int64_t *)s->value + i, (int)some,
+                                s->right);
     }
 }
 

@@ -16,7 +16,7 @@ enum {
     WORTH_SCANNED = 1 << 14,      /* or summed up to each, */
     WORTH_NORMED = 1 << 14,       /* or of rows that are scaled by their sums */
     WORTH_SORTED = 1 << 13,       /* elements of rows */
-    WORTH_SEARCHED = 1 << 11,     /* elements that are looked for in a sorted row */
+    WORTH_SEARCHED = 1 << 10,     /* elements that are looked for in a sorted row */
     WORTH_DRAWN = 1 << 13,        /* pairs of words of random bits */
     WORTH_MULTIPLIED = 1 << 15,   /* products that are added up, of matrices */
     WORTH_FACTORED = 1 << 15,     /* the same of small factorizations, one by one, */
