@@ -33,6 +33,11 @@ attention("the same, boolean mask", 8, 1024, 1024, 64, OURS.format(64**-0.5, ", 
                   "PyTorch": "m = torch.ones(1024, 1024, dtype=torch.bool).tril()",
                   "JAX": JAX["JAX"] + "m = jnp.tri(1024, dtype=bool)"},
           operations=4 * 8 * 1024**2 * 64)  # fmt: skip
+HALF = "q, k, v = (x.{}(bfloat16) for x in (q, k, v))"
+attention("the same, causal, bfloat16", 8, 1024, 1024, 64, OURS.format(64**-0.5, ", mask='causal'"),
+          TORCH.format(", is_causal=True"), "attention(q, k, v, is_causal=True)",
+          before={"ours": HALF.format("astype") + "; mx.eval(q, k, v)", "PyTorch": HALF.format("to"),
+                  "JAX": JAX["JAX"] + HALF.format("astype")})  # fmt: skip
 attention("one query, 8 heads of 64, 8192 keys", 8, 1, 8192, 64, OURS.format(64**-0.5, ""), TORCH.format(""),
           "attention(q, k, v)", moved=8 * 8 * 8192 * 64)  # fmt: skip
 attention("one query, 32 heads of 128, 2048 keys", 32, 1, 2048, 128, OURS.format(128**-0.5, ""), TORCH.format(""),

@@ -16,6 +16,8 @@ HALF = {
 }
 case("1024 x 1024, bfloat16", {"x": (1024, 1024), "y": (1024, 1024)}, "x @ y", numpy=None, before=HALF,
      tolerance=1e-2)  # fmt: skip
+case("64 x 1024 by 1024 x 4096, bfloat16", {"x": (64, 1024), "y": (1024, 4096)}, "x @ y", numpy=None, before=HALF,
+     tolerance=1e-2)  # fmt: skip
 case("64 of 256 x 256", {"x": (64, 256, 256), "y": (64, 256, 256)}, "x @ y", operations=2 * 64 * 256**3)
 case("512 of 32 x 32", {"x": (512, 32, 32), "y": (512, 32, 32)}, "x @ y", operations=2 * 512 * 32**3)
 case("matrix and vector, 4096^2", {"x": (4096, 4096), "y": (4096,)}, "x @ y", moved=4 * 4096**2)
@@ -33,3 +35,6 @@ for rows in (1, 64):
     case(f"4-bit weights of 4096^2, {rows} rows", {"x": (rows, 4096), "w": (4096, 4096)},
          ours="mx.quantized_matmul(x, *packed)", torch="x @ w.T", jax="x @ w.T", numpy="x @ w.T",
          before={"ours": "packed = mx.quantize(w); mx.eval(packed)"}, tolerance=None)  # fmt: skip
+case("4-bit weights of 4096^2, 256 rows of bfloat16", {"x": (256, 4096), "y": (4096, 4096)},
+     ours="mx.quantized_matmul(x, *packed)", torch="x @ y.T", jax="x @ y.T", numpy=None, tolerance=None,
+     before={**HALF, "ours": HALF["ours"] + "; packed = mx.quantize(y); mx.eval(packed)"})  # fmt: skip

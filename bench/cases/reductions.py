@@ -1,5 +1,7 @@
 """Sums and their kind, over all, rows and columns; scans; orders."""
 
+import numpy as np
+
 from . import family
 
 case = family("reductions")
@@ -25,5 +27,8 @@ case("cumsum of columns, 4096^2", {"x": (4096, 4096)}, "xp.cumsum(x, 0)", moved=
 case("sort, 2^22", {"x": (1 << 22,)}, "xp.sort(x)", torch="torch.sort(x)[0]")
 case("sort, 4096 x 1024", {"x": (4096, 1024)}, "xp.sort(x)", torch="torch.sort(x)[0]")
 case("argsort, 4096 x 1024", {"x": (4096, 1024)}, "xp.argsort(x)")
+case("2^20 numbers among 4,096 sorted",
+     {"x": lambda rng: np.sort(rng.standard_normal(4096, np.float32)), "y": (1 << 20,)},
+     "xp.searchsorted(x, y)")  # fmt: skip
 case("10 largest, 4096 x 1024", {"x": (4096, 1024)}, ours="mx.topk(x, 10)", torch="torch.topk(x, 10)[0]",
      jax="jax.lax.top_k(x, 10)[0]", numpy="np.partition(x, -10)[:, -10:]")  # fmt: skip
