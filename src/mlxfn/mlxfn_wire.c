@@ -206,9 +206,20 @@ static int version_number(const char *s, uint64_t n)
     return part[0] > 999 || part[1] > 999 || part[2] > 999 ? NEWEST : (part[0] * 1000 + part[1]) * 1000 + part[2];
 }
 
+/* Can that be no version?  Nobody's is long. */
+static bool begins_otherwise(const struct cursor *c)
+{
+    enum { MOST = 256 };
+    uint64_t n = 0;
+    for (int i = 8; i-- > 0 && c->size > 8;) n = n << 8 | c->data[i];
+    return n > MOST || (n > 0 && c->size > 8 && (c->data[8] < '0' || c->data[8] > '9'));
+}
+
 int read_header(struct cursor *c, struct mlxfn_header *h)
 {
     *h = (struct mlxfn_header){ .metadata = "" };
+    if (begins_otherwise(c))
+        return bad_file(c, 0, "not a file of an exported function, which begins with a version");
     if (get_text(c, "the version", &h->version, &h->version_length) || get_i32(c, "the number of traces", &h->count) ||
         get_bool(c, "shapeless", &h->shapeless))
         return 1;

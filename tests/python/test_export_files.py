@@ -349,3 +349,11 @@ def test_exporting_closes_no_descriptor_of_others(tmp_path):
         os.dup2(low, 0)
         os.close(low)
         os.close(first)
+
+
+@pytest.mark.parametrize("first", [b"\x93NUMPY\x01\0v\0{'descr'", u64(772) + b'{"a":1}', text("version")])
+def test_what_is_no_exported_function_is_told_so(tmp_path, first):
+    path = tmp_path / "f.mlxfn"
+    path.write_bytes(first + bytes(100))
+    with pytest.raises(RuntimeError, match="byte 0: not a file of an exported function"):
+        mx.import_function(str(path))

@@ -472,6 +472,12 @@ def _put(places):
         deque(map(setitem, *zip(*places)), maxlen=0)
 
 
+class _WrongTree(mx.Error, KeyError):
+    """A list where there are names, or the reverse, which programs know as a KeyError."""
+
+    __str__ = mx.Error.__str__
+
+
 def _find_places(target, source, kind, strict, caller, path, places):
     """Append (container, key, new) for what is to be replaced in `target`.
 
@@ -483,7 +489,7 @@ def _find_places(target, source, kind, strict, caller, path, places):
     elif is_branch and isinstance(source, list) and isinstance(target, list):
         items, has = enumerate(source), lambda i: i < len(target)
     elif strict and not (is_branch and len(source) == 0):
-        raise mx.Error(
+        raise (_WrongTree if is_branch else mx.Error)(
             f"[{caller}] expected {type(target).__name__} for {path or 'the module itself'}, "
             f"got {type(source).__name__}"
         )
