@@ -40,6 +40,7 @@ build: setup
 	@tools/develop.sh build/release
 
 test: build
+	@cmake --build --preset release -j $(JOBS) --target tests/all
 	@tools/test.sh
 
 test-full: setup
