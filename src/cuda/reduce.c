@@ -41,7 +41,7 @@ static void cut_reduction(struct reduce_call *c, int lanes, size_t size)
         each = (int64_t)c->team * lanes;
     }
     int64_t blocks = ceil_div(groups, c->width), least = (int64_t)THREAD_LEAST * c->team;
-    c->pieces = blocks < MIN_BLOCKS && c->folded.n > 2 * least ? MIN_BLOCKS / blocks : 1;
+    c->pieces = blocks > 0 && blocks < MIN_BLOCKS && c->folded.n > 2 * least ? MIN_BLOCKS / blocks : 1;
     if (c->pieces > c->folded.n / least)
         c->pieces = c->folded.n / least ? c->folded.n / least : 1;
     c->piece = ceil_div(ceil_div(c->folded.n, c->pieces), each) * each;

@@ -166,3 +166,13 @@ def test_places_in_rows(dtype, width):
         mx.eval(most, least)
     assert np.array_equal(np.array(most), np.argmax(rows, 1))
     assert np.array_equal(np.array(least), np.argmin(rows, 1))
+
+
+@pytest.mark.parametrize("shape, axis", [((0, 70000), 1), ((70000, 0), 0), ((0, 33000, 5), 1), ((3, 0, 70000), 2)])
+def test_no_long_rows(shape, axis):
+    left = [n for i, n in enumerate(shape) if i != axis]
+    with mx.stream(mx.gpu):
+        x = mx.zeros(shape)
+        y = [f(x, axis=axis) for f in (mx.sum, mx.prod, mx.max, mx.argmax, mx.all, mx.var, mx.logsumexp, mx.median)]
+        mx.eval(y)
+    assert all(list(z.shape) == left for z in y)

@@ -8,6 +8,7 @@ recognition", 1998; dilation: Yu & Koltun, "Multi-scale context aggregation by d
 convolutions", 2015).
 """
 
+import contextlib
 import math
 from operator import index
 
@@ -19,10 +20,10 @@ from .base import Module, _check_ints, _check_sizes
 def _sizes(layer, name, value, ndim):
     """`value`, one int or one for each of `ndim` axes, as a tuple."""
     several = isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
-    try:
-        sizes = tuple(index(n) for n in (value if several else (value,) * ndim))
-    except TypeError:
-        sizes = ()
+    sizes = ()
+    if not several or len(value) == ndim:
+        with contextlib.suppress(TypeError):
+            sizes = tuple(index(n) for n in (value if several else (value,) * ndim))
     if len(sizes) != ndim:
         raise mx.ConversionError(f"[{type(layer).__name__}] expected an int or {ndim} ints for {name}, got {value!r}")
     return sizes
