@@ -572,6 +572,8 @@ COMPOSE(recurrence)
 }
 
 /* What a function with rules of its own computed. */
+COMPOSE(compiled) { op_compiled.compose(c, y); }
+
 COMPOSE(custom)
 {
     for (int k = 0; k < c->nout; k++) y[k] = c->x[c->nin - c->nout + k];

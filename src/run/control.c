@@ -211,6 +211,21 @@ static int run_cond(const struct run *r)
     return failed;
 }
 
+/* ---- the operations of a compiled function */
+
+static int run_compiled(const struct run *r)
+{
+    struct graph *g = (struct graph *)((const struct compiled_args *)r->args)->body;
+    struct steps *s = steps_wake("compile", r->stream, g);
+    if (!s)
+        return 1;
+    for (int i = 0; i < r->nin; i++) steps_put(s, i, r->x[i]);
+    int failed = steps_run(s);
+    for (int k = 0; k < r->nout && !failed; k++) steps_share(r->y[k], steps_result(s, k));
+    steps_rest(s, failed);
+    return failed;
+}
+
 /* ---- which is which */
 
 static run_fn *runner(const struct op *op)
@@ -218,6 +233,7 @@ static run_fn *runner(const struct op *op)
     return op->id == OP_scan_loop    ? run_scan_loop
            : op->id == OP_while_loop ? run_while_loop
            : op->id == OP_cond       ? run_cond
+           : op->id == OP_compiled   ? run_compiled
                                      : NULL;
 }
 

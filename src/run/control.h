@@ -4,7 +4,7 @@
 
 #include "run/backend.h"
 
-/* scan, while_loop or cond? */
+/* scan, while_loop, cond or the operations of a compiled function? */
 bool control_is(const struct op *op);
 /* Runs one of them on the thread that runs batches of s.  Non-zero after mx_fail. */
 int control_run(struct stream *s, struct entry *e);

@@ -149,6 +149,21 @@ int fuse_plan(int n, struct entry *e, uint32_t walk, int first)
     return 0;
 }
 
+bool recording_is_small(const struct recording *r)
+{
+    int64_t most = atomic_load_explicit(&least, memory_order_relaxed);
+    bool small = r->n > 0;
+    for (int i = 0; i < r->n && small; i++) {
+        const struct node *n = r->entries[i].node;
+        const struct backend *be = backend_of(n->stream);
+        const int *values = r->numbers + r->entries[i].at;
+        small = n->stream == r->entries[0].node->stream && be->run_fused && !be->fuses_small &&
+                (n->op->traits & FUSE || (n->op->traits & (VIEW | FORWARDS)) == VIEW);
+        for (int k = 0; k < n->nin + n->nout; k++) small &= r->values[values[k]].it->size < most;
+    }
+    return small;
+}
+
 int recording_kernels(const struct recording *r, int *kernels, int *fused)
 {
     *kernels = *fused = 0;

@@ -13,6 +13,7 @@
 #include "core/shape.h"
 #include "run/eval.h"
 #include "run/fuse.h"
+#include "transform/body.h"
 
 enum { WORTH_FUSING = 8192 /* elements: below that a pass over them costs less than planning one for several */ };
 
@@ -401,6 +402,55 @@ void steps_close(struct steps *s)
     free(s->feeds);
     if (s->g)
         object_release(&s->g->object);
+}
+
+static void steps_destroy(struct object *o)
+{
+    struct steps *s = (struct steps *)o;
+    steps_close(s);
+    free(s);
+}
+
+struct steps *steps_wake(const char *who, struct stream *on, struct graph *g)
+{
+    struct steps *s = (struct steps *)atomic_exchange_explicit(&g->resting, NULL, memory_order_acq_rel);
+    if (s && s->on != on) {
+        object_release(&s->object);
+        s = NULL;
+    }
+    if (s) {
+        object_retain(&g->object);
+        s->g = g;
+        return s;
+    }
+    struct dims *in = mx_zeroed(g->n_in, sizeof *in);
+    s = in ? mx_malloc(sizeof *s) : NULL;
+    for (int i = 0; i < g->n_in && s; i++) in[i] = (struct dims){ g->r.values[i].it->ndim, g->r.values[i].it->shape };
+    int failed = s ? steps_open(s, who, on, g, in, 0) : 1;
+    free(in);
+    if (s)
+        s->object = (struct object){ .refs = 1, .destroy = steps_destroy };
+    if (s && failed)
+        object_release(&s->object);
+    return failed ? NULL : s;
+}
+
+void steps_rest(struct steps *s, bool failed)
+{
+    struct graph *g = s->g;
+    struct object *nobody = NULL;
+    if (failed) {
+        object_release(&s->object);
+        return;
+    }
+    for (int i = 0; i < s->n_in; i++) steps_take(s, i);
+    steps_forget(s);
+    s->g = NULL; /* the graph must not hold itself */
+    bool rests = atomic_compare_exchange_strong_explicit(&g->resting, &nobody, &s->object, memory_order_acq_rel,
+                                                         memory_order_relaxed);
+    if (!rests)
+        object_release(&s->object);
+    object_release(&g->object);
 }
 
 void steps_put(struct steps *s, int i, mx x) { steps_share(s->v[i], x); }

@@ -11,9 +11,10 @@
 #include "transform/graph.h"
 
 struct steps {
-    const char *who;   /* for messages */
-    struct stream *on; /* where the bodies' operations run, whatever stream they were traced on */
-    struct graph *g;   /* a reference */
+    struct object object; /* of those that rest in a graph */
+    const char *who;      /* for messages */
+    struct stream *on;    /* where the bodies' operations run, whatever stream they were traced on */
+    struct graph *g;      /* a reference */
     int n_in, n_out, n_values;
     mx *v; /* by value: arrays of our own */
     int n;
@@ -31,6 +32,12 @@ struct steps {
 int steps_open(struct steps *s, const char *who, struct stream *on, struct graph *g, const struct dims in[],
                int carried);
 void steps_close(struct steps *s);
+
+/* The same of g for inputs of its own shapes, of which none is carried: what was left in it by who ran it last, or
+ * opened anew.  NULL after mx_fail. */
+struct steps *steps_wake(const char *who, struct stream *on, struct graph *g);
+/* Lets go of the data, and leaves them in the graph for the next one, but where a run of them failed. */
+void steps_rest(struct steps *s, bool failed);
 
 /* Input i reads x's data from now on, or that of x[t]; or lets go of it. */
 void steps_put(struct steps *s, int i, mx x);

@@ -18,6 +18,10 @@
 #include "core/scope.h"
 #include "core/settings.h"
 #include "core/shape.h"
+#include "ops/ops.h"
+#include "ops/rules.h"
+#include "transform/body.h"
+#include "transform/control.h"
 #include "transform/graph.h"
 
 /* ---- modes */
@@ -45,6 +49,8 @@ struct compiled_trace {
     struct object object;
     struct graph *g;
     int64_t number;
+    bool small;                /* called as one operation where nobody follows what it does (transform/compiled.c) */
+    atomic_bool settled;       /* and its constants have values */
     struct attached *attached; /* the last one; who has an older one may still be at work with it */
 };
 
@@ -510,6 +516,91 @@ int compiled_visit(struct compiled *c, int (*visit)(void *payload, void *arg), v
 
 /* ---- calling */
 
+/* Is a value made by the graph, of all of its inputs?  `needed`: room for a mark by value. */
+static bool needs_all(const struct graph *g, int value, bool *needed)
+{
+    bool all = false;
+    memset(needed, 0, (size_t)g->r.n_values * sizeof *needed);
+    needed[value] = true;
+    for (int i = g->r.n; i-- > 0;) {
+        const struct node *n = g->r.entries[i].node;
+        bool used = false;
+        for (int k = 0; k < n->nout; k++) {
+            used |= needed[graph_makes(g, i)[k]];
+            all |= graph_makes(g, i)[k] == value;
+        }
+        for (int k = 0; k < n->nin && used; k++) needed[graph_reads(g, i)[k]] = true;
+    }
+    for (int i = 0; i < g->n_in; i++) all &= needed[i];
+    return all;
+}
+
+/* Is one node for all of it worth it, and does whoever asks for one of its results need all of its operands? */
+static bool is_small(const struct graph *g)
+{
+    enum { WORTH_IT = 3, MOST = 16 }; /* operations: measured; results: each is looked at */
+    bool small = !g->open && !g->any_shape && !g->copied && g->r.n >= WORTH_IT && g->n_out && g->n_out <= MOST &&
+                 recording_is_small(&g->r);
+    bool *needed = small ? malloc((size_t)g->r.n_values * sizeof *needed) : NULL;
+    small = needed != NULL;
+    for (int k = 0; k < g->n_out && small; k++) small = needs_all(g, g->r.roots[k], needed);
+    free(needed);
+    return small;
+}
+
+/* Numbers of another shape or type are constants as well, which the first evaluation of a call makes. */
+static bool has_constants(struct compiled_trace *t)
+{
+    const struct graph *g = t->g;
+    bool all = atomic_load_explicit(&t->settled, memory_order_acquire);
+    if (all)
+        return true;
+    bool *made = mx_zeroed(g->r.n_values, sizeof *made);
+    for (int i = 0; i < g->r.n && made; i++)
+        for (int m = 0; m < g->r.entries[i].node->nout; m++) made[graph_makes(g, i)[m]] = true;
+    all = made != NULL;
+    for (int i = g->n_in; i < g->r.n_values && all; i++)
+        all = made[i] || !g->r.values[i].it ||
+              atomic_load_explicit(&g->r.values[i].it->status, memory_order_acquire) == READY;
+    free(made);
+    atomic_store_explicit(&t->settled, all, memory_order_release);
+    return all;
+}
+
+/* The results by one node. */
+static int call_small(const struct compiled_trace *t, int n, const mx x[], struct mx_list *y)
+{
+    struct graph *g = t->g;
+    struct stream *s = g->r.entries[0].node->stream;
+    struct compiled_args args = { &g->object };
+    mx *made = mx_zeroed(g->n_out, sizeof *made);
+    struct spec *specs = made && g->n_out > 1 ? mx_zeroed(g->n_out, sizeof *specs) : NULL;
+    if (!made || (g->n_out > 1 && !specs)) {
+        free(made);
+        return 1;
+    }
+    MX_SCOPE(s);
+    mx like = g->r.values[g->r.roots[0]].it;
+    for (int k = 0; k < g->n_out && specs; k++) spec_like(&specs[k], g->r.values[g->r.roots[k]].it);
+    if (specs)
+        mx_nodes(&op_compiled, &args, n, x, g->n_out, specs, made);
+    else
+        made[0] = mx_node(&op_compiled, &args, n, x, like->ndim, like->shape, like->dtype);
+    int failed = mx_failed();
+    for (int k = 0; k < g->n_out && !failed; k++) failed = list_push(y, made[k]);
+    free(specs);
+    free(made);
+    return failed;
+}
+
+/* What is made of arrays of a trace may be followed back to them, for which its operations have to be there. */
+static int call_trace(struct compiled_trace *t, int n, const mx x[], struct mx_list *y)
+{
+    bool followed = !t->small || compile_mode() != COMPILE_ENABLED || tracing();
+    for (int i = 0; i < n && !followed; i++) followed = atomic_load_explicit(&x[i]->tracer, memory_order_relaxed) != 0;
+    return followed || !has_constants(t) ? graph_call(t->g, n, x, y) : call_small(t, n, x, y);
+}
+
 /* A new trace; NULL after mx_fail. */
 static struct compiled_trace *trace_new(struct compiled *c, struct closure *f, const struct key *k, int n, const mx x[])
 {
@@ -523,7 +614,7 @@ static struct compiled_trace *trace_new(struct compiled *c, struct closure *f, c
         object_release(&g->object);
         return NULL;
     }
-    *t = (struct compiled_trace){ .object = { .refs = 1, .destroy = trace_destroy }, .g = g };
+    *t = (struct compiled_trace){ .object = { .refs = 1, .destroy = trace_destroy }, .g = g, .small = is_small(g) };
     lock_take(&tables);
     t->number = c->traces++;
     lock_give(&tables);
@@ -621,13 +712,13 @@ int compiled_call(struct compiled *c, struct closure *f, int n_constants, const 
     struct compiled_trace *t = kept_trace(c, &k);
     int failed = 0;
     if (t) {
-        failed = graph_call(t->g, n, x, y);
+        failed = call_trace(t, n, x, y);
     } else {
         if (c->shapeless)
             t = fitting(c, &k, n, x, y, &failed);
         if (!t && !failed) {
             t = trace_new(c, f, &k, n, x);
-            failed = !t || graph_call(t->g, n, x, y);
+            failed = !t || call_trace(t, n, x, y);
         }
     }
     if (t) {

@@ -30,6 +30,11 @@ struct cond_args {
     int n, n_yes; /* operands of both branches; captured by `yes` */
 };
 
+/* Operands: the graph's inputs. */
+struct compiled_args {
+    struct object *body; /* struct graph */
+};
+
 /* The operands that a body has as inputs: the first n of x, then those from `from` up to `to`.  Both
  * lists have as many as the body has inputs. */
 static inline void body_operands(const mx x[], int n, int from, int to, mx in[])

@@ -12,6 +12,9 @@
 static void graph_destroy(struct object *o)
 {
     struct graph *g = (struct graph *)o;
+    struct object *resting = atomic_load_explicit(&g->resting, memory_order_acquire);
+    if (resting)
+        object_release(resting);
     recording_free(&g->r);
     free(g->copied);
     free(g);

@@ -25,6 +25,7 @@ struct graph {
     bool any_rank;
     bool open;    /* a constant is a placeholder of a transform around the trace: not to outlive it */
     bool *copied; /* by result: a copy is handed out (graph_hand_out); or NULL */
+    struct object *_Atomic resting; /* what who ran it last left for the next one (run/steps.h); NULL: nothing */
 };
 
 /* How many roots it has: values that stay in it. */

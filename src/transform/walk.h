@@ -45,5 +45,8 @@ int recording_widest(const struct recording *r);
  * as none), and how many of them run several operations.  Takes the graph lock.  Non-zero after
  * mx_fail.  Defined where graphs are run (run/fuse.c). */
 int recording_kernels(const struct recording *r, int *kernels, int *fused);
+/* Is it made of element-wise operations and views alone, all on one stream, on arrays so small that starting one takes
+ * longer than computing it?  In the same file. */
+bool recording_is_small(const struct recording *r);
 
 #endif

@@ -54,6 +54,8 @@ CLOSURE(forever, mx_greater(mx_abs(x[0]), mx_scalar_like(-1, x[0])))
 CLOSURE(next, mx_sin(x[0]))
 CLOSURE(gathers, mx_take(w, x[0], 0))
 
+CLOSURE(two_of, mx_tanh(mx_multiply(x[0], x[1])), mx_add(mx_sin(x[1]), mx_square(x[0])))
+
 static int results(struct mx_list *l, int failed, mx y[])
 {
     int n = failed ? 1 : l->n;
@@ -122,6 +124,18 @@ static int nested(const mx x[], mx y[])
     return results(&out, mx_scan_loop(AS(outer, x[1]), 1, x, 1, x + 1, -1, false, &out), y);
 }
 
+/* what compile makes of small functions */
+static int as_one(const mx x[], mx y[])
+{
+    struct graph *g = graph_trace(AS(two_of, NULL), 2, x, NULL);
+    y[0] = y[1] = MX_NIL;
+    if (!g)
+        return 1;
+    mx_infer_n(&op_compiled, &(struct compiled_args){ &g->object }, 2, x, 2, y);
+    object_release(&g->object);
+    return 2;
+}
+
 #define F(...)                         \
     {                                  \
         DT_float64, __VA_ARGS__, -1, 1 \
@@ -133,6 +147,7 @@ static const struct rule_case cases[] = {
     { "cond, yes", chosen_yes, 2, { F(1, { 3 }), F(0, { 0 }) } },
     { "cond, no", chosen_no, 2, { F(1, { 3 }), F(0, { 0 }) } },
     { "nested", nested, 2, { F(1, { 2 }), F(2, { 3, 2 }) } },
+    { "compiled", as_one, 2, { F(1, { 3 }), F(1, { 3 }) } },
 };
 static const struct rule_case forward[] = {
     { "while_loop", shrunk, 2, { F(1, { 3 }), F(0, { 0 }) } },
