@@ -408,11 +408,65 @@ FN float m_atanh_f32(float x)
     return m_copysign_f32(a < 1 ? (float)(a < 1e-3 ? near : y) : out, x);
 }
 
-/* 2^(b log2 |a|).  C's table of special cases, a line each: |a| = 1 or b = 0 gives 1 before NaN
- * can; a negative base needs an integer exponent, and an odd one keeps its sign. */
-FN float m_pow_f32(float a, float b)
+#if FAST_FMA
+/* What float lacks for a power, as two: the logarithm, whose error counts b times as much. */
+struct two_f32 {
+    float high, low;
+};
+/* log2 to 31 bits of the positive finite x = 2^e m whose bits these are, plus `more`.  m is between 0.841 and 1.682, of
+ * which the upper half is divided by a c near the root of 2 whose logarithm is one of 16 bits to 35 of them: log2 c +
+ * (2 / ln 2) artanh q with q = (m - c) / (m + c), below 0.0897. */
+FN struct two_f32 log2_two_f32(uint32_t bits, float more)
 {
-    float m = m_fabs_f32(a);
+    uint32_t u = bits - 0x3f5744fdu, upper = (uint32_t)((int32_t)(u << 9) >> 31);
+    float m = f32_bits((u & 0x007fffffu) + 0x3f5744fdu), e = (float)((int32_t)u >> 23) + more;
+    float c = f32_bits(0x3f800000u + (upper & 0x003509dau)), k = e + f32_bits(upper & 0x3f000a00u);
+    float f = m - c, d = m + c, lost = m - (d - c), over = 1 / d;
+    float q = f * over, s = q * q, w = q * s, rest = MA(-q, lost, MA(-q, d, f)) * over;
+    float p = poly2_f32(s, 9.61796701e-1f, 5.770632625e-1f, 4.16477561e-1f);
+    float line = 2.88539004f * q, low = MA(2.88539004f, q, -line); /* 2 / ln 2 has another 3.85e-8 */
+    low = MA(2.88539004f, MA(rest, s, rest), MA(q, 3.851925978e-08f, low));
+    float sum = MA(w, p, line), high = k + sum;
+    low = ((k - high) + sum) + (MA(w, p, line - sum) + low);
+    struct two_f32 y = { high, low };
+    return y;
+}
+/* 2^(v + low), which is 0 or infinite if that is beyond 200. */
+FN float exp2_two_f32(float v, float low)
+{
+    float most = v > 200 ? 200 : v, held = most < -200 ? -200 : most;
+    float zero = ROUNDER_F32 + 254, shifted = held + zero, r = (held - (shifted - zero)) + low;
+    float p = poly5_f32(r, 2.402265072e-1f, 5.550405011e-2f, 9.61808674e-3f, 1.333797118e-3f, 1.545211126e-4f,
+                        1.432043246e-5f);
+    return scale_f32(1 + MA(r, 6.931471825e-1f, r * r * p), bits_f32(shifted));
+}
+/* Of a normal positive a, and a b of which b times what the logarithm lost is a fraction. */
+FN int m_pow_is_near_f32(float a, float b)
+{
+    return (bits_f32(a) - 0x00800000u < 0x7f000000u) & (m_fabs_f32(b) < 32768);
+}
+FN float m_pow_near_f32(float a, float b)
+{
+    struct two_f32 l = log2_two_f32(bits_f32(a), 0);
+    float v = b * l.high;
+    return exp2_two_f32(v, MA(b, l.low, MA(b, l.high, -v)));
+}
+/* The same of m >= 0 and any b; NaN does not reach the result where m = 1 or b = 0. */
+FN float pow_of_f32(float m, float b)
+{
+    int tiny = m < 1.17549435e-38f;
+    struct two_f32 l = log2_two_f32(bits_f32(tiny ? m * 8388608 : m), tiny ? -23.0f : 0.0f);
+    float most = m < INFINITY ? l.high : m, high = m == 0 ? -INFINITY : most;
+    float v = b * high, low = MA(b, l.low, MA(b, high, -v));
+    v = m == 1 || b == 0 ? 0 : v;
+    low = m_fabs_f32(v) < 200 ? low : 0; /* of infinite ones it is NaN */
+    float y = exp2_two_f32(v, v == 0 ? 0 : low);
+    return v != v ? v : y;
+}
+#else
+/* By doubles. */
+FN float pow_of_f32(float m, float b)
+{
     double l = log2_wide(m), v = b * (m == 0 ? -INFINITY : m < INFINITY ? l : m);
     v = m == 1 || b == 0 ? 0 : v;
     v = v > 200 ? 200 : v < -200 ? -200 : v;
@@ -420,8 +474,15 @@ FN float m_pow_f32(float a, float b)
     double p =
         poly7_f64(r, 9.99999999961681985e-1, 6.93147180728448831e-1, 2.40226511981572605e-1, 5.55041035344246078e-2,
                   9.61802725384531924e-3, 1.33339225750141351e-3, 1.54692910279868547e-4, 1.52019160221561098e-5);
-    float y = (float)(p * f64_bits((bits_f64(shifted) + 1023) << 52));
-    float half = b * 0.5f;
+    return (float)(p * f64_bits((bits_f64(shifted) + 1023) << 52));
+}
+#endif
+
+/* 2^(b log2 |a|).  C's table of special cases, a line each: |a| = 1 or b = 0 gives 1 before NaN
+ * can; a negative base needs an integer exponent, and an odd one keeps its sign. */
+FN float m_pow_f32(float a, float b)
+{
+    float m = m_fabs_f32(a), y = pow_of_f32(m, b), half = b * 0.5f;
     int whole = m_trunc_f32(b) == b, odd = whole && m_trunc_f32(half) != half;
     y = odd ? m_copysign_f32(y, a) : y;
     return a < 0 && !whole && m < INFINITY ? NAN : y;

@@ -1,8 +1,8 @@
 /* scalar_near.h: twins of formulas, for loops on the CPU.
  *
  * Formulas that reduce an angle, and remainder, take a branch where an operand is far, which
- * keeps a loop from being vectorized.  Their near twins have none; where near_for_<type> holds for
- * every operand (both_near_<type> for every pair) they give the same. */
+ * keeps a loop from being vectorized, and a power has cases that few operands are.  Their near twins have none; where
+ * near_for_<type> holds for every operand (both_near_for_<type> for every pair) they give the same. */
 
 typedef float unary_f32(float), binary_f32(float, float);
 typedef double unary_f64(double), binary_f64(double, double);
@@ -10,8 +10,6 @@ typedef complex64 unary_c64(complex64), binary_c64(complex64, complex64);
 
 FN int near_f32(float x) { return m_is_near_f32(x); }
 FN int near_f64(double x) { return m_is_near_f64(x); }
-FN int both_near_f32(float a, float b) { return are_near_f32(a, b); }
-FN int both_near_f64(double a, double b) { return are_near_f64(a, b); }
 
 /* Angles within NEAR_F64: parts of z itself, or of b log(a), which is at most 93 |b|. */
 FN int near_c64(complex64 z) { return (m_fabs_f32(z.re) < 1e5f) & (m_fabs_f32(z.im) < 1e5f); }
@@ -24,6 +22,17 @@ FN int both_near_c64(complex64 a, complex64 b)
 /* Is x near for this formula?  For erf, which is the shorter of its two polynomials there, below 1. */
 FN int near_for_f32(unary_f32 *f, float x) { return f == erf_f32 ? m_fabs_f32(x) < 1 : near_f32(x); }
 FN int near_for_f64(unary_f64 *f, double x) { return (void)f, near_f64(x); }
+
+/* The same of two operands. */
+FN int both_near_for_f32(binary_f32 *f, float a, float b)
+{
+#if FAST_FMA
+    if (f == power_f32)
+        return m_pow_is_near_f32(a, b);
+#endif
+    return (void)f, are_near_f32(a, b);
+}
+FN int both_near_for_f64(binary_f64 *f, double a, double b) { return (void)f, are_near_f64(a, b); }
 
 /* The twin of a formula, or NULL.  Folds away where f is a constant. */
 FN unary_f32 *near_unary_f32(unary_f32 *f)
@@ -51,7 +60,14 @@ FN unary_c64 *near_unary_c64(unary_c64 *f)
            : f == sigmoid_c64 ? sigmoid_near_c64
                               : NULL;
 }
-FN binary_f32 *near_binary_f32(binary_f32 *f) { return f == remainder_f32 ? remainder_near_f32 : NULL; }
+FN binary_f32 *near_binary_f32(binary_f32 *f)
+{
+#if FAST_FMA
+    if (f == power_f32)
+        return m_pow_near_f32;
+#endif
+    return f == remainder_f32 ? remainder_near_f32 : NULL;
+}
 FN binary_f64 *near_binary_f64(binary_f64 *f) { return f == remainder_f64 ? remainder_near_f64 : NULL; }
 FN binary_c64 *near_binary_c64(binary_c64 *f)
 {

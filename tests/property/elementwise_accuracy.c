@@ -283,7 +283,7 @@ static const struct binary_row binary_rows[] = {
     { ROW(divide), -10, 10, 0.5, 0.501 },
     { ROW(remainder), -1000, 1000, 0.5, 0.501 },
     { ROW(floor_divide), -1000, 1000, 1, 1 },
-    { ROW(power), 0, 30, 0.6, 1 },
+    { ROW(power), 0, 30, 1.2, 1 },
     { ROW(maximum), -10, 10, 0, 0 },
     { ROW(minimum), -10, 10, 0, 0 },
     { ROW(logaddexp), -20, 20, 2, 2 },
