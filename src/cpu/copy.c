@@ -4,6 +4,7 @@
 #include "core/scope.h"
 #include "cpu/run.h"
 #include "cpu/runs.h"
+#include "cpu/worth.h"
 
 static void copy_runs(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
@@ -18,7 +19,7 @@ int copy_to_row_major(void *y, mx x)
     runs.kernel = copy_runs;
     runs.repeats = 0;
     runs.most = 0;
-    runs.grain = MOVE_GRAIN;
+    runs.grain = WORTH_MOVED;
     runs_over(&runs, y, itemsize(x), 1, &x, &data);
     return 0;
 }

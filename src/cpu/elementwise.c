@@ -5,13 +5,17 @@
  * float32. */
 #include "cpu/run.h"
 #include "cpu/runs.h"
+#include "cpu/worth.h"
 
 enum { SMALL = 4096 /* elements below which threads cannot help */ };
 
 /* Rows for floats alone are formulas of some length. */
-int kernel_cost(const struct op *op) { return op->dtypes == INEXACT || op->dtypes == FLOAT ? 4 : 1; }
+int kernel_cost(const struct op *op)
+{
+    return op->dtypes == INEXACT || op->dtypes == FLOAT ? WORTH_MOVED / WORTH_COMPUTED : 1;
+}
 
-static int64_t grain_of(const struct op *op) { return MOVE_GRAIN / kernel_cost(op); }
+static int64_t grain_of(const struct op *op) { return WORTH_MOVED / kernel_cost(op); }
 
 static int elementwise_row(const struct op *op)
 {
@@ -166,7 +170,7 @@ int run_where(const struct run *r)
     runs.fn.select = select_kernel(r->node);
     runs.repeats = ~0u;
     runs.most = 0;
-    runs.grain = MOVE_GRAIN;
+    runs.grain = WORTH_MOVED;
     runs_over(&runs, host(r->y[0]), itemsize(r->y[0]), 3, r->x, data);
     return 0;
 }
@@ -193,7 +197,7 @@ int run_astype(const struct run *r)
     runs.fn.cast = f;
     runs.repeats = 0;
     runs.most = 0;
-    runs.grain = MOVE_GRAIN;
+    runs.grain = WORTH_MOVED;
     runs_over(&runs, host(y), itemsize(y), 1, &x, &data);
     return 0;
 }

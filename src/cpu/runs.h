@@ -7,9 +7,8 @@
 
 enum {
     RUN_OPERANDS = 8,
-    RUN_BYTES = 32,    /* of one element of each operand together */
-    TILE = 1024,       /* elements; what is gathered or converted stays in L1 */
-    MOVE_GRAIN = 16384 /* elements moved in some microseconds */
+    RUN_BYTES = 32, /* of one element of each operand together */
+    TILE = 1024,    /* elements; what is gathered or converted stays in L1 */
 };
 
 struct runs {

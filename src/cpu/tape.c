@@ -20,6 +20,7 @@
 #include "cpu/made.h"
 #include "cpu/run.h"
 #include "cpu/runs.h"
+#include "cpu/worth.h"
 #include "plan/result.h"
 
 enum {
@@ -755,7 +756,7 @@ static void tape_layout(struct tape_maker *k, struct runs *r, int64_t size)
     struct tape_program *t = k->t;
     /* One step reads as a kernel alone does, which needs no fetching: all of it at once would make that step wait. */
     bool far = size * (int64_t)k->stream >= FAR && t->n_steps > 1;
-    int64_t worth = MOVE_GRAIN / (k->cost ? k->cost : 1); /* a thread of their own: elements */
+    int64_t worth = WORTH_MOVED / (k->cost ? k->cost : 1); /* a thread of their own: elements */
     int64_t tile = L1 / (int64_t)((far ? 2 : 1) * k->stream + (size_t)k->registers * k->unit + 1);
     int64_t most = AT_ONCE * LINE * (int64_t)t->n_steps / (int64_t)(k->stream + 1);
     if (far && size * (int64_t)k->stream >= FARTHER && tile > most)

@@ -848,7 +848,7 @@ print(json.dumps([errors, count()[0]]))
 
 
 def test_plans_go_while_others_work(cufft):
-    """More than are kept, on several streams at a time; the emulated library works at once, so only a GPU's can fail."""
+    """More than are kept, on several streams at a time; only a GPU can fail it: the emulated library works at once."""
     code = """
 rows, errors = [2**18 // n + 1 for n in range(100, 148)], []
 x = [mx.array(c(rows[i], 100 + i)) for i in range(48)]
