@@ -25,7 +25,6 @@
 
 typedef double doubles __attribute__((vector_size(REGISTER)));
 typedef double loose_doubles __attribute__((vector_size(REGISTER), aligned(8), may_alias)); /* in memory */
-typedef double two_doubles __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(REGISTER)));
 typedef float half_of_floats __attribute__((vector_size(REGISTER / 2)));
 
@@ -64,60 +63,149 @@ TEMPLATE doubles doubles_f64(doubles x) { return x; }
 EXTREME_LANES(min, <)
 EXTREME_LANES(max, >)
 
-union of_doubles {
-    doubles v;
-    two_doubles part[REGISTER / 16];
-};
-
-/* The sum and the product of the lanes: the order depends on positions alone. */
-TEMPLATE double sum_of_lanes(doubles a)
-{
-    union of_doubles u = { a };
-    two_doubles y = u.part[0];
-    for (int k = 1; k < REGISTER / 16; k++) y += u.part[k];
-    return y[0] + y[1];
-}
-
+/* Where a is b, the smaller of `here` and `at`; `at` elsewhere. */
 #if REGISTER == 64
-/* Of each of four what sum_of_lanes adds last, side by side. */
-TEMPLATE doubles pairs_of_lanes(doubles a, doubles b, doubles c, doubles d)
+TEMPLATE floats least_where_f32(floats a, floats b, floats here, floats at)
 {
-    doubles x = __builtin_shufflevector(a, b, 0, 1, 8, 9, 2, 3, 10, 11);
-    doubles y = __builtin_shufflevector(a, b, 4, 5, 12, 13, 6, 7, 14, 15);
-    doubles z = __builtin_shufflevector(c, d, 0, 1, 8, 9, 2, 3, 10, 11);
-    doubles w = __builtin_shufflevector(c, d, 4, 5, 12, 13, 6, 7, 14, 15);
-    return ((__builtin_shufflevector(x, z, 0, 1, 2, 3, 8, 9, 10, 11) +
-             __builtin_shufflevector(x, z, 4, 5, 6, 7, 12, 13, 14, 15)) +
-            __builtin_shufflevector(y, w, 0, 1, 2, 3, 8, 9, 10, 11)) +
-           __builtin_shufflevector(y, w, 4, 5, 6, 7, 12, 13, 14, 15);
+    return (floats)_mm512_mask_min_ps((__m512)at, _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ), (__m512)here,
+                                      (__m512)at);
+}
+TEMPLATE doubles least_where_f64(doubles a, doubles b, doubles here, doubles at)
+{
+    return (doubles)_mm512_mask_min_pd((__m512d)at, _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ),
+                                       (__m512d)here, (__m512d)at);
+}
+#else /* all ones are NaN, which the smaller is not */
+TEMPLATE floats least_where_f32(floats a, floats b, floats here, floats at)
+{
+    return min_lanes_f32((floats)((__typeof__(a < b))here | (a != b)), at);
+}
+TEMPLATE doubles least_where_f64(doubles a, doubles b, doubles here, doubles at)
+{
+    return min_lanes_f64((doubles)((__typeof__(a < b))here | (a != b)), at);
 }
 #endif
 
-/* The sums of the lanes of as many as a register has, each as above. */
-TEMPLATE doubles sums_of_lanes(const doubles v[])
-{
-#if REGISTER == 32
-    doubles a = __builtin_shufflevector(v[0], v[2], 0, 1, 4, 5) + __builtin_shufflevector(v[0], v[2], 2, 3, 6, 7);
-    doubles b = __builtin_shufflevector(v[1], v[3], 0, 1, 4, 5) + __builtin_shufflevector(v[1], v[3], 2, 3, 6, 7);
-    return __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
-#elif REGISTER == 64
-    doubles even = pairs_of_lanes(v[0], v[2], v[4], v[6]), odd = pairs_of_lanes(v[1], v[3], v[5], v[7]);
-    return (doubles)_mm512_unpacklo_pd((__m512d)even, (__m512d)odd) +
-           (doubles)_mm512_unpackhi_pd((__m512d)even, (__m512d)odd);
+/* The lanes of `so_far`, all at first, in which neither a nor b is NaN; and whether those are all still. */
+#if REGISTER == 64
+typedef __mmask16 numbers_f32;
+typedef __mmask8 numbers_f64;
+#define IN_ORDER(kind, a, b) _mm512_cmp_##kind##_mask(a, b, _CMP_ORD_Q)
 #else
-    doubles y = { 0 };
-    UNROLL
-    for (int k = 0; k < REGISTER / 8; k++) y[k] = sum_of_lanes(v[k]);
-    return y;
+typedef int32_t numbers_f32 __attribute__((vector_size(REGISTER)));
+typedef int64_t numbers_f64 __attribute__((vector_size(REGISTER)));
+#if REGISTER == 32
+#define IN_ORDER(kind, a, b) _mm256_cmp_##kind(a, b, _CMP_ORD_Q)
+#elif defined INSTRUCTION
+#define IN_ORDER(kind, a, b) _mm_cmpord_##kind(a, b)
+#else
+#define IN_ORDER(kind, a, b) ((a == a) & (b == b))
 #endif
+#endif
+TEMPLATE numbers_f32 numbers_of_f32(numbers_f32 so_far, floats a, floats b)
+{
+    return so_far & (numbers_f32)IN_ORDER(ps, a, b);
+}
+TEMPLATE numbers_f64 numbers_of_f64(numbers_f64 so_far, doubles a, doubles b)
+{
+    return so_far & (numbers_f64)IN_ORDER(pd, a, b);
 }
 
-TEMPLATE double product_of_lanes(doubles a)
+/* Zeros are compared for it: a constant of ones processors take to wait for what its register held. */
+TEMPLATE numbers_f32 all_numbers_f32(void)
 {
-    union of_doubles u = { a };
-    two_doubles y = u.part[0];
-    for (int k = 1; k < REGISTER / 16; k++) y *= u.part[k];
-    return y[0] * y[1];
+    floats a = { 0 };
+    return (numbers_f32)IN_ORDER(ps, a, a);
 }
+TEMPLATE numbers_f64 all_numbers_f64(void)
+{
+    doubles a = { 0 };
+    return (numbers_f64)IN_ORDER(pd, a, a);
+}
+TEMPLATE bool are_numbers_f32(numbers_f32 m)
+{
+    numbers_f32 all = ~(numbers_f32){ 0 };
+    return !memcmp(&m, &all, sizeof m);
+}
+TEMPLATE bool are_numbers_f64(numbers_f64 m)
+{
+    numbers_f64 all = ~(numbers_f64){ 0 };
+    return !memcmp(&m, &all, sizeof m);
+}
+
+/* Blocks of 16 bytes of two registers: the first and the second of each two; and of each two lanes in such blocks. */
+#if REGISTER == 64
+#define FIRST_BLOCKS(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13)
+#define SECOND_BLOCKS(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15)
+#define FIRST_f64(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define SECOND_f64(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define FIRST_f32(a, b) __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
+#define SECOND_f32(a, b) __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
+#elif REGISTER == 32
+#define FIRST_BLOCKS(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define SECOND_BLOCKS(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#define FIRST_f64(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define SECOND_f64(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
+#define FIRST_f32(a, b) __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
+#define SECOND_f32(a, b) __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
+#else
+#define FIRST_f64(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define SECOND_f64(a, b) __builtin_shufflevector(a, b, 1, 3)
+#define FIRST_f32(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define SECOND_f32(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#endif
+
+/* The first n lanes from memory, at least one; the others of `rest`. */
+#if REGISTER == 64
+TEMPLATE floats part_f32(const float *p, size_t n, floats rest)
+{
+    return (floats)_mm512_mask_loadu_ps((__m512)rest, (__mmask16)((1u << n) - 1), p);
+}
+TEMPLATE doubles part_f64(const double *p, size_t n, doubles rest)
+{
+    return (doubles)_mm512_mask_loadu_pd((__m512d)rest, (__mmask8)((1u << n) - 1), p);
+}
+#elif REGISTER == 32
+TEMPLATE __m256i first_lanes(size_t bytes)
+{
+    static const int32_t some[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+    return _mm256_loadu_si256((const __m256i *)((const char *)some + 32 - bytes));
+}
+TEMPLATE floats part_f32(const float *p, size_t n, floats rest)
+{
+    __m256i m = first_lanes(4 * n);
+    return (floats)_mm256_blendv_ps((__m256)rest, _mm256_maskload_ps(p, m), (__m256)m);
+}
+TEMPLATE doubles part_f64(const double *p, size_t n, doubles rest)
+{
+    __m256i m = first_lanes(8 * n);
+    return (doubles)_mm256_blendv_pd((__m256d)rest, _mm256_maskload_pd(p, m), (__m256d)m);
+}
+#else
+TEMPLATE floats part_f32(const float *p, size_t n, floats rest)
+{
+    floats first = { p[0], n > 1 ? p[1] : rest[1], n > 2 ? p[2] : rest[2], n > 3 ? p[3] : rest[3] };
+    return first;
+}
+TEMPLATE doubles part_f64(const double *p, size_t n, doubles rest)
+{
+    doubles first = { p[0], n > 1 ? p[1] : rest[1] };
+    return first;
+}
+#endif
+
+#define V floats
+#define T float
+#define SUFFIX f32
+#include "cpu/kernels/lanes_across.inc"
+
+#define V doubles
+#define T double
+#define SUFFIX f64
+#include "cpu/kernels/lanes_across.inc"
+
+TEMPLATE doubles add_lanes(doubles a, doubles b) { return a + b; }
+TEMPLATE doubles multiply_lanes(doubles a, doubles b) { return a * b; }
+TEMPLATE double sum_of_lanes(doubles a) { return of_lanes_f64(a, add_lanes); }
 
 #endif

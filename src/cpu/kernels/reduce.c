@@ -7,13 +7,7 @@
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
-/* Every other lane of two, of 16 bytes. */
-#define evens_f32(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
-#define odds_f32(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
-#define evens_f64(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define odds_f64(a, b) __builtin_shufflevector(a, b, 1, 3)
-
-enum { SQUARE = 2 }; /* what is summed, where it is products: 1 */
+enum { ELEMENTS, PRODUCTS, SQUARES, FACTORS }; /* what is summed; factors are multiplied */
 
 #define T float
 #define INT int32_t
