@@ -63,27 +63,23 @@ TEMPLATE doubles doubles_f64(doubles x) { return x; }
 EXTREME_LANES(min, <)
 EXTREME_LANES(max, >)
 
-/* Where a is b, the smaller of `here` and `at`; `at` elsewhere. */
+/* Bit k: lane k of a is that of b. */
 #if REGISTER == 64
-TEMPLATE floats least_where_f32(floats a, floats b, floats here, floats at)
-{
-    return (floats)_mm512_mask_min_ps((__m512)at, _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ), (__m512)here,
-                                      (__m512)at);
-}
-TEMPLATE doubles least_where_f64(doubles a, doubles b, doubles here, doubles at)
-{
-    return (doubles)_mm512_mask_min_pd((__m512d)at, _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ),
-                                       (__m512d)here, (__m512d)at);
-}
-#else /* all ones are NaN, which the smaller is not */
-TEMPLATE floats least_where_f32(floats a, floats b, floats here, floats at)
-{
-    return min_lanes_f32((floats)((__typeof__(a < b))here | (a != b)), at);
-}
-TEMPLATE doubles least_where_f64(doubles a, doubles b, doubles here, doubles at)
-{
-    return min_lanes_f64((doubles)((__typeof__(a < b))here | (a != b)), at);
-}
+TEMPLATE uint64_t same_f32(floats a, floats b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ); }
+TEMPLATE uint64_t same_f64(doubles a, doubles b) { return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ); }
+#elif defined INSTRUCTION
+TEMPLATE uint64_t same_f32(floats a, floats b) { return (uint64_t)INSTRUCTION(movemask_ps)((floats)(a == b)); }
+TEMPLATE uint64_t same_f64(doubles a, doubles b) { return (uint64_t)INSTRUCTION(movemask_pd)((doubles)(a == b)); }
+#else
+#define SAME(suffix, type)                                                                             \
+    TEMPLATE uint64_t same_##suffix(type a, type b)                                                    \
+    {                                                                                                  \
+        uint64_t y = 0;                                                                                \
+        for (size_t k = 0; k < sizeof(type) / sizeof a[0]; k++) y |= (uint64_t)(a[k] == b[k]) << k; \
+        return y;                                                                                      \
+    }
+SAME(f32, floats)
+SAME(f64, doubles)
 #endif
 
 /* The lanes of `so_far`, all at first, in which neither a nor b is NaN; and whether those are all still. */
