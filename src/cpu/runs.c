@@ -101,6 +101,8 @@ static const void *fetch(const struct runs *r, int k, const char *x, int64_t row
     else if (cols > rows)
         for (int64_t i = 0; i < rows; i++)
             move_run(tile + (size_t)(i * cols) * size, 1, x + i * bytes(r, k, r->ndim - 2), across, cols, size);
+    else if (down == 1)
+        cpu->transpose[__builtin_ctzl(size)](tile, cols, x, across, (size_t)rows, (size_t)cols);
     else
         for (int64_t j = 0; j < cols; j++)
             move_run(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
