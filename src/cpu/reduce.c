@@ -233,9 +233,13 @@ static void fold_rows(void *ctx, int64_t begin, int64_t end)
     const struct reduce_job *j = ctx;
     const union fold_acc none = reduce_identity(j->fold, j->in);
     bool plain = j->folded <= CHUNK && !j->made && j->work == j->in;
-    if (plain && j->rows && j->ndim == 1) {
-        j->rows(j->y + begin * (int64_t)j->out_size, outer_at(j, begin), j->stride[0], (size_t)(end - begin),
-                (size_t)j->folded);
+    if (plain && j->rows && j->ndim) {
+        int last = j->ndim - 1;
+        for (int64_t rows; begin < end; begin += rows) {
+            rows = last ? least(end - begin, j->shape[last] - begin % j->shape[last]) : end - begin;
+            j->rows(j->y + begin * (int64_t)j->out_size, outer_at(j, begin), j->stride[last], (size_t)rows,
+                    (size_t)j->folded);
+        }
         return;
     }
     for (int64_t i = begin; i < end; i++) {

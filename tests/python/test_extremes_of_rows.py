@@ -6,7 +6,8 @@ import pytest
 
 
 def bits(x):
-    return np.array(x).view(np.uint32)
+    x = np.array(x)
+    return x.view(f"u{x.itemsize}")
 
 
 def rows(seed, n, length):
@@ -18,16 +19,19 @@ def rows(seed, n, length):
     return x
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float64], ids=str)
 @pytest.mark.parametrize("length", [8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128, 130, 1000, 1024, 1025])
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_each_in_any_company(name, length):
+def test_each_in_any_company(name, length, dtype):
     f = getattr(mx, name)
     with mx.stream(mx.cpu):
-        x = mx.array(rows(length, 53, length))
+        x = mx.array(rows(length, 53, length)).astype(dtype)
         y = f(x, axis=-1)
         later = [bits(f(x[i:], axis=-1)) for i in range(50)]  # in other company
-        wide = mx.array(np.concatenate([np.array(x), np.full((53, 3), 7, np.float32)], 1))[:, :length]
-        assert np.array_equal(bits(f(wide, axis=-1)), bits(y))
+        wide = mx.concatenate([x, mx.full((53, 3), 7, dtype)], 1)
+        assert np.array_equal(bits(f(wide[:, :length], axis=-1)), bits(y))
+        blocks = mx.stack([wide, wide, wide])[::2, 3:, :length]  # whose rows are not one step apart
+        assert np.array_equal(bits(f(blocks, axis=-1)), bits(mx.stack([y, y])[:, 3:]))
         for i in range(50):
             assert np.array_equal(later[i], bits(y)[i:])
     np.testing.assert_array_equal(np.array(y), getattr(np, name)(np.array(x), axis=-1))

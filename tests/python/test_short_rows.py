@@ -127,7 +127,8 @@ def test_rows_of_many_are_what_they_are_alone(dtype):
     with mx.stream(mx.cpu):
         for n in LENGTHS[:-1]:
             x = numbers(dtype, (39, n), n, (np.nan, -np.inf))
-            for f in (mx.sum, mx.max, mx.logsumexp, mx.softmax, nn.log_softmax, mx.linalg.norm):
+            for f in (mx.sum, mx.prod, mx.min, mx.max, mx.argmin, mx.argmax, mx.var, mx.logsumexp, mx.softmax,
+                      nn.log_softmax, mx.linalg.norm):  # fmt: skip
                 many = f(x, axis=-1)
                 for i in (0, 1, 5, 36, 38):
                     assert mx.array_equal(many[i], f(x[i : i + 1], axis=-1)[0], equal_nan=True).item(), (f, n, i)

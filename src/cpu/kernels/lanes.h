@@ -71,12 +71,12 @@ TEMPLATE uint64_t same_f64(doubles a, doubles b) { return _mm512_cmp_pd_mask((__
 TEMPLATE uint64_t same_f32(floats a, floats b) { return (uint64_t)INSTRUCTION(movemask_ps)((floats)(a == b)); }
 TEMPLATE uint64_t same_f64(doubles a, doubles b) { return (uint64_t)INSTRUCTION(movemask_pd)((doubles)(a == b)); }
 #else
-#define SAME(suffix, type)                                                                             \
-    TEMPLATE uint64_t same_##suffix(type a, type b)                                                    \
-    {                                                                                                  \
-        uint64_t y = 0;                                                                                \
+#define SAME(suffix, type)                                                                          \
+    TEMPLATE uint64_t same_##suffix(type a, type b)                                                 \
+    {                                                                                               \
+        uint64_t y = 0;                                                                             \
         for (size_t k = 0; k < sizeof(type) / sizeof a[0]; k++) y |= (uint64_t)(a[k] == b[k]) << k; \
-        return y;                                                                                      \
+        return y;                                                                                   \
     }
 SAME(f32, floats)
 SAME(f64, doubles)
