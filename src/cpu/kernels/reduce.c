@@ -1,7 +1,7 @@
 /* reduce.c: the table of reductions of this level; the loops are in the .inc files.
  *
  * Accuracy: a lane adds sixteen values before their sum goes on in double, of which 1,024 elements make one
- * more.  The order depends on positions alone. */
+ * more.  The order depends on positions alone: of a row among others it is that of the row by itself. */
 #include "cpu/kernels/reduce.h"
 #include "cpu/kernels/lanes.h"
 #include "cpu/kernels/level.h"
