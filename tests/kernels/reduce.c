@@ -59,6 +59,7 @@ enum { SOME_ROWS = sizeof some_rows / sizeof *some_rows };
 TEST(sums)
 TEST(products)
 TEST(extremes)
+TEST(absent)
 
 int main(void)
 {
@@ -66,6 +67,7 @@ int main(void)
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_absent),
     };
     return cmocka_run_group_tests(tests, before_all, NULL);
 }
