@@ -502,32 +502,36 @@ struct search {
     bool right;
 };
 
-/* For each of TOGETHER values: how many of n > 0 sorted keys are below it, or not above it.  All searches take the same
- * steps, so that none waits for another's loads and nothing is guessed. */
+/* For each of TOGETHER values: how many of n > 0 sorted keys are below it, or not above it.  The searches go on side by
+ * side, so that none waits for another's loads and nothing is guessed; each takes the steps that it would take alone,
+ * on which the answer depends where keys are not sorted. */
 enum { TOGETHER = 8 };
-#define SEARCH(T)                                                                                                  \
-    static void search_##T(uint32_t *y, const T *key, int64_t n, const T *v, const bool right)                     \
-    {                                                                                                              \
-        const T *p[TOGETHER];                                                                                      \
-        for (int i = 0; i < TOGETHER; i++) p[i] = key;                                                             \
-        for (int64_t half; n > 1; n -= half) {                                                                     \
-            half = n / 2;                                                                                          \
-            for (int i = 0; i < TOGETHER; i++)                                                                     \
-                p[i] += half * (right ? p[i][half - 1] <= v[i] : p[i][half - 1] < v[i]);                           \
-        }                                                                                                          \
-        for (int i = 0; i < TOGETHER; i++) y[i] = (uint32_t)(p[i] - key) + (right ? *p[i] <= v[i] : *p[i] < v[i]); \
-    }                                                                                                              \
-    /* `some` values, at most TOGETHER. */                                                                         \
-    static void search_some_##T(uint32_t *y, const T *key, int64_t n, const T *v, int some, bool right)            \
-    {                                                                                                              \
-        T value[TOGETHER] = { 0 };                                                                                 \
-        uint32_t place[TOGETHER] = { 0 };                                                                          \
-        memcpy(value, v, (size_t)some * sizeof *v);                                                                \
-        if (n > 0 && right)                                                                                        \
-            search_##T(place, key, n, value, true);                                                                \
-        else if (n > 0)                                                                                            \
-            search_##T(place, key, n, value, false);                                                               \
-        memcpy(y, place, (size_t)some * sizeof *y);                                                                \
+#define SEARCH(T)                                                                                       \
+    static void search_##T(uint32_t *y, const T *key, int64_t n, const T *v, const bool right)          \
+    {                                                                                                   \
+        int64_t at[TOGETHER] = { 0 }, left[TOGETHER];                                                   \
+        for (int i = 0; i < TOGETHER; i++) left[i] = n;                                                 \
+        for (int64_t most = n; most > 0; most /= 2)                                                     \
+            for (int i = 0; i < TOGETHER; i++) {                                                        \
+                int64_t half = left[i] / 2, some = -(int64_t)(left[i] > 0);                             \
+                T k = key[(at[i] + half) & some];                                                       \
+                int64_t go = -(int64_t)(right ? k <= v[i] : k < v[i]) & some;                           \
+                at[i] += (half + 1) & go;                                                               \
+                left[i] = half - (go & ~left[i] & 1); /* what is left beyond it, or before it */        \
+            }                                                                                           \
+        for (int i = 0; i < TOGETHER; i++) y[i] = (uint32_t)at[i];                                      \
+    }                                                                                                   \
+    /* `some` values, at most TOGETHER. */                                                              \
+    static void search_some_##T(uint32_t *y, const T *key, int64_t n, const T *v, int some, bool right) \
+    {                                                                                                   \
+        T value[TOGETHER] = { 0 };                                                                      \
+        uint32_t place[TOGETHER] = { 0 };                                                               \
+        memcpy(value, v, (size_t)some * sizeof *v);                                                     \
+        if (n > 0 && right)                                                                             \
+            search_##T(place, key, n, value, true);                                                     \
+        else if (n > 0)                                                                                 \
+            search_##T(place, key, n, value, false);                                                    \
+        memcpy(y, place, (size_t)some * sizeof *y);                                                     \
     }
 SEARCH(int32_t)
 SEARCH(int64_t)
