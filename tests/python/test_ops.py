@@ -586,6 +586,16 @@ WRONG = [
 ]
 
 
+@pytest.fixture
+def as_it_was():
+    """Indices and compiling, which calls may set for the process."""
+    errors = mx.set_index_errors(False)
+    yield
+    mx.set_index_errors(errors)
+    mx.enable_compile()
+
+
+@pytest.mark.usefixtures("as_it_was")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("owner, name", EVERYTHING, ids=lambda v: getattr(v, "__name__", v))
 def test_no_arguments_make_any_function_crash(owner, name):
