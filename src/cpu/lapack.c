@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/pool.h"
 #include "core/sizes.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/factor.h"
@@ -24,6 +25,8 @@ enum {
     PANEL = SOLVE_ROWS, /* columns; this and STRIP are multiples of what products hold in registers */
     STRIP = 96,
     MOST_ROWS = 12, /* of those */
+    MOST_COLUMNS = 64,
+    CHUNK = 64, /* rows or columns of a pass through a matrix that one thread takes */
 };
 
 /* Are matrices so large, of `least` rows and columns, that they are cut up?  The job gets to know it with its sizes. */
@@ -72,6 +75,29 @@ static void *take_scratch(struct scratch *s, int64_t n)
     return at;
 }
 
+/* The same, where no register is across two lines of a cache. */
+static void *take_aligned(struct scratch *s, int64_t n)
+{
+    char *p = take_scratch(s, n + 64);
+    return p ? p + (64 - (uintptr_t)p % 64) % 64 : NULL;
+}
+
+/* From one column to the next of a matrix in whole registers, none at the same place of a cache as the one before. */
+static int64_t band_stride(int rows) { return (ceil_div(rows, CHUNK) | 1) * CHUNK; }
+
+/* Chunk i of rows or columns `first` to `end`: chunks begin at multiples of CHUNK. */
+struct chunk {
+    int at, from, to;
+};
+
+static struct chunk chunk_of(int first, int end, int64_t i)
+{
+    int at = first / CHUNK * CHUNK + (int)i * CHUNK;
+    return (struct chunk){ at, (int)greatest(at, first), (int)least(end, at + CHUNK) };
+}
+
+static int64_t chunks_of(int first, int end) { return first < end ? ceil_div(end, CHUNK) - first / CHUNK : 0; }
+
 static int64_t product(int64_t a, int64_t b) { return a * b; }
 static int at_least_one(int n) { return n > 1 ? n : 1; }
 
@@ -89,6 +115,7 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define LR(f) blas_f32.f
 #define R float
 #define K(f) f##_f32
+#define REAL(f) f##_f32
 #define LETTER "s"
 #define L(f) K(blas).f
 #define LC(real, complex) K(blas).real
@@ -104,6 +131,7 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define LR(f) blas_f64.f
 #define R double
 #define K(f) f##_f64
+#define REAL(f) f##_f64
 #define LETTER "d"
 #define L(f) K(blas).f
 #define LC(real, complex) K(blas).real
@@ -119,6 +147,7 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define LR(f) blas_f32.f
 #define R float
 #define K(f) f##_c64
+#define REAL(f) f##_f32
 #define LETTER "c"
 #define L(f) K(blas).f
 #define LC(real, complex) K(blas).complex

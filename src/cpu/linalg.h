@@ -53,7 +53,7 @@ struct lapack {
 extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
 
 /* Within a linalg_fn: calls fn(ctx, i) for i in 0..n, on several threads.  Number 0 is done by the calling one, and may
- * call LAPACK; the others must not. */
+ * call LAPACK; the others must not, but for what works in its arguments alone. */
 void linalg_share(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
 
 /* Finds LAPACK's functions in an opened library, before any of them is called; are they all there? */
