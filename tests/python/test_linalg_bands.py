@@ -85,6 +85,35 @@ class TestSizes:
         check_eigh((a + adjoint(a)).astype(dtype), dtype, upper)
 
 
+def check_eig(a, dtype):
+    """Results are complex64 whatever the matrix is."""
+    n, x = len(a), array(a)
+    w, v = (wide(y) for y in L.eig(x))
+    norm, small = np.linalg.norm(a.astype(np.float64), 2) or 1, unit(np.float32, n)
+    np.testing.assert_allclose(np.linalg.norm(v, axis=0), 1, atol=small)
+    assert np.abs(a @ v - v * w).max() <= small * norm
+    np.testing.assert_array_equal(w[w.imag > 0], w[w.imag < 0].conj())
+    largest = np.abs(v) >= (1 - 1e-5) * np.abs(v).max(0)
+    assert (largest & (np.abs(v.imag) <= small)).any(0).all()
+    return np.abs(w[:, None] - np.linalg.eigvals(a.astype(np.float64))).min(1).max() / norm
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("n", [*range(1, 71, 6), 127, 128, 129, 130, 191, 192, 193, 200, 257])
+def test_eig(dtype, n):
+    a = random((n, n), dtype)
+    assert check_eig(a, dtype) <= 1e-4
+    order = np.random.default_rng(0).permutation(n)
+    check_eig(np.triu(a)[order][:, order], dtype)  # balanced by exchanges alone
+    fall = 10.0 ** np.linspace(-5, 5, n)
+    check_eig((a * fall[:, None] / fall).astype(dtype), dtype)
+    check_eig((a * (order % 3 == 0)).astype(dtype), dtype)
+    turns = np.kron(np.eye(n // 2 + 1), [[1, 2], [-2, 1]])[:n, :n]  # pairs all the way, across the chunks' ends
+    turns[1:, 1:] = turns[:-1, :-1].copy() if n % 2 else turns[1:, 1:]
+    check_eig(turns.astype(dtype), dtype)
+    assert check_eig((a + a.T).astype(dtype), dtype) <= 1e-5
+
+
 def kinds(n, dtype):
     """Matrices of which columns are zero or nothing beside others, of equal and of clustered values, of few numbers."""
     a, eps = wide(random((n, n), dtype)), np.finfo(dtype).eps
@@ -133,7 +162,7 @@ def test_not_finite(dtype, what):
     """NaN, and no error; other matrices of the batch are as ever."""
     a = random((2, 150, 150), dtype)
     a[1, 100, 20] = a[1, 20, 100] = what
-    for f in (L.svd, L.eigh, L.pinv, lambda x: L.svd(x, compute_uv=False), L.eigvalsh):
+    for f in (L.svd, L.eigh, L.eig, L.pinv, lambda x: L.svd(x, compute_uv=False), L.eigvalsh):
         y = f(array(a))
         for part in y if isinstance(y, (tuple, list)) else [y]:
             part = np.array(part)
@@ -151,7 +180,8 @@ for dtype in (mx.float32, mx.float64, mx.complex64):
     for batch, m, n in (((), 129, 129), ((), 200, 300), ((), 513, 513), ((2,), 250, 200), ((7,), 130, 140)):
         a = rng.standard_normal((*batch, m, n))
         x, s = mx.array(a, dtype=dtype), mx.array(a @ np.swapaxes(a, -1, -2), dtype=dtype)
-        for y in (*L.svd(x), L.svd(x, compute_uv=False), L.pinv(x), *L.eigh(s), *L.eigh(s, "U")):
+        general = [] if m != n or dtype == mx.complex64 else L.eig(x)
+        for y in (*general, *L.svd(x), L.svd(x, compute_uv=False), L.pinv(x), *L.eigh(s), *L.eigh(s, "U")):
             print(hashlib.sha256(np.array(y).tobytes()).hexdigest())
 """
 
