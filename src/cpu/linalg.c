@@ -22,6 +22,7 @@
 #include "cpu/kernels.h"
 #include "cpu/kernels/factor.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/linalg.h"
 #include "plan/factor.h"
 
@@ -227,7 +228,7 @@ static int run_one_by_one(struct linalg_job *j, const char *name)
     if (j->shares && j->count < pool_threads())
         some(j, 0, j->count);
     else
-        pool_for(j->count, 1 + 32768 / work_of(j), some, j);
+        pool_for(j->count, 1 + WORTH_FACTORED / work_of(j), some, j);
     if (!atomic_load(&j->no_memory))
         return 0;
     mx_fail_memory(j->scratch);
@@ -246,7 +247,7 @@ static int run_all(struct linalg_job *j, mx x, const char *name, enum factor_fau
     atomic_init(&j->no_memory, false);
     j->lanes = cpu->factor->bytes / (int)dtype_size(x->dtype);
     if (are_small(j))
-        pool_for(ceil_div(j->count, j->lanes), 1 + 65536 / work_of(j), some_small, j);
+        pool_for(ceil_div(j->count, j->lanes), 1 + WORTH_SIDE_BY_SIDE / work_of(j), some_small, j);
     else if (run_one_by_one(j, name))
         return 1;
     long long failed = atomic_load(&j->failed);

@@ -13,6 +13,7 @@
 #include "cpu/kernels/reduce.h"
 #include "cpu/made.h"
 #include "cpu/run.h"
+#include "cpu/worth.h"
 #include "ops/reduce.h"
 #include "plan/fold.h"
 
@@ -354,7 +355,7 @@ static int reduce_all_rows(struct reduce_job *j)
 {
     j->pieces = ceil_div(j->folded, CHUNK);
     if (j->pieces < 2 || j->outer >= 64) {
-        int64_t grain = CHUNK / 4 / (j->folded ? j->folded : 1);
+        int64_t grain = WORTH_FOLDED / (j->folded ? j->folded : 1);
         pool_for(j->outer, grain ? grain : 1, fold_rows, j);
         return 0;
     }
@@ -380,7 +381,7 @@ static int run_cols(struct reduce_job *j)
     int64_t tiles = ceil_div(j->inner, REDUCE_COLS), n = j->outer * tiles;
     j->pieces = pieces_of_cols(n, j->folded);
     if (j->pieces == 1) {
-        int64_t grain = CHUNK / 4 / ((j->folded + 1) * (j->inner < REDUCE_COLS ? j->inner : REDUCE_COLS));
+        int64_t grain = WORTH_FOLDED / ((j->folded + 1) * (j->inner < REDUCE_COLS ? j->inner : REDUCE_COLS));
         pool_for(n, grain ? grain : 1, fold_cols, j);
         return 0;
     }
@@ -551,7 +552,7 @@ int reduce_made(const struct run *r, const struct made *m)
         return run_cols(&j);
     if (j.folded > TILE)
         return reduce_all_rows(&j);
-    pool_for(j.outer, CHUNK / 16 / j.folded, fold_short_rows, &j);
+    pool_for(j.outer, WORTH_FOLDED / 4 / j.folded, fold_short_rows, &j);
     return 0;
 }
 
@@ -677,7 +678,7 @@ int run_arg_reduce(const struct run *r)
                              .y = host(r->y[0]),
                              .n = dim(z, -1),
                              .size = itemsize(x) };
-        int64_t grain = CHUNK / 4 / j.n, rows = r->y[0]->size;
+        int64_t grain = WORTH_FOLDED / j.n, rows = r->y[0]->size;
         j.pieces = ceil_div(j.n, CHUNK);
         if (j.pieces > 1 && rows < 64)
             failed = arg_long_rows(&j, rows);
@@ -813,7 +814,7 @@ static int reduce_over_rows(const struct run *r, void (*fn)(void *, int64_t, int
                          .n = dim(x, -1),
                          .size = itemsize(x),
                          .log = r->node->op == &op_log_softmax };
-    int64_t grain = CHUNK / 16 / (j.n ? j.n : 1), rows = j.n ? x->size / j.n : r->y[0]->size;
+    int64_t grain = WORTH_COMPUTED / (j.n ? j.n : 1), rows = j.n ? x->size / j.n : r->y[0]->size;
     if (j.n || fn != softmax_rows)
         pool_for(rows, grain ? grain : 1, fn, &j);
     mx_drop(&hold);
