@@ -1,6 +1,6 @@
 """The table of `make bench`: every case of bench/cases by every library that is installed.
 
-    table.py [WORDS] [--seconds 0.5] [--peers PyTorch,JAX,NumPy] [--markdown FILE] [--picture FILE]
+    table.py [WORDS] [--seconds 0.5] [--peers PyTorch,JAX,NumPy] [--avx2] [--markdown FILE] [--picture FILE]
 
 Only cases whose family and name hold all the words are run. Each library works in a process of its own, family by
 family, ours before and after the others. A time is the median of its samples; what a library is compared with is the
@@ -25,6 +25,12 @@ from peers import PEERS, THREADS, is_installed
 
 HERE = Path(__file__).parent
 LIMITS = "limits"
+# What keeps each library, and those that they are made of, to AVX2.
+AVX2 = {
+    "MLX_CPU": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "XLA_FLAGS": "--xla_cpu_max_isa=AVX2", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    "OPENBLAS_CORETYPE": "Haswell",
+}  # fmt: skip
 
 
 def python_of(peer):
@@ -208,9 +214,12 @@ def main():
     arguments.add_argument("words", nargs="*")
     arguments.add_argument("--seconds", type=float, default=0.5, help="of each case and library")
     arguments.add_argument("--peers", default=",".join(p for p in PEERS if p != "ours"))
+    arguments.add_argument("--avx2", action="store_true", help="all libraries are kept to these instructions")
     arguments.add_argument("--markdown", type=Path)
     arguments.add_argument("--picture", type=Path)
     arguments = arguments.parse_args()
+    if arguments.avx2:
+        os.environ.update(AVX2)
     cases = [c for c in load() if c.family == LIMITS or all(w in f"{c.family} {c.name}" for w in arguments.words)]
     cases.sort(key=lambda c: c.family != LIMITS)
     peers = [p for p in arguments.peers.split(",") if there_are(p)]
