@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . tools/sanitized.sh
 
 sanitized() {
-    build_preset "$1" all && run_ctest "$1"
+    build_preset "$1" all tests/all && run_ctest "$1"
 }
 
 # Where the kernel places programs at random over too wide a range, the thread sanitizer of GCC 12

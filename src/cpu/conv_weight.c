@@ -15,6 +15,7 @@
 enum {
     STRIP = 320 << 10,
     DEPTH = 256,  /* pixels of one product */
+    TILE_M = 512, /* output channels of one, */
     TILE_N = 512, /* and columns: input channels of taps */
     BLOCKS = 32,
     JOBS = 16,       /* at least, where there are as many */
@@ -54,26 +55,26 @@ static char *pack_stretch(const struct backward *f, char *to, int width, const s
 
 static size_t cotangent_bytes(const struct plain *p)
 {
-    return to_lines((p->out + p->g->mr) * DEPTH * (int64_t)p->size);
+    return to_lines((least(p->out, TILE_M) + p->g->mr) * DEPTH * (int64_t)p->size);
 }
 
-/* Adds what a stretch gives to a part of the columns of a group. */
-static void add_stretch(const struct backward *f, const struct stretch *s, int64_t group, int64_t part, char *sums,
-                        char *space)
+/* Adds what a stretch gives to m output channels from `at` on, in a part of the columns of a group. */
+static void add_channels(const struct backward *f, const struct stretch *s, int64_t group, int64_t at, int64_t m,
+                         int64_t part, char *sums, char *space)
 {
     const struct plain *p = f->p;
     const struct gemm_kernel *g = p->g;
     int64_t begin = part * f->tiles / f->parts, end = (part + 1) * f->tiles / f->parts, tile = 0, column = 0;
-    char *b = space + cotangent_bytes(p);
-    pack_stretch(f, space, g->mr, s, false, group * p->out, p->out);
+    char *b = space + cotangent_bytes(p), *to = sums + (size_t)((group * p->out + at) * p->depth) * p->size;
+    pack_stretch(f, space, g->mr, s, false, group * p->out + at, m);
     for (int64_t r = 0; r < p->n_runs; column += p->runs[r++].n)
         for (int64_t j = 0; j < p->runs[r].n; j += f->tile_n, tile++) {
             int64_t n = least(p->runs[r].n - j, f->tile_n);
             if (tile < begin || tile >= end)
                 continue;
             pack_stretch(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
-            g->tile(sums + (size_t)(group * p->out * p->depth + column + j) * p->size, p->depth, space,
-                    s->depth * g->mr, b, s->depth * g->nr, p->out, n, s->depth, true);
+            g->tile(to + (size_t)(column + j) * p->size, p->depth, space, s->depth * g->mr, b, s->depth * g->nr, m, n,
+                    s->depth, true);
         }
 }
 
@@ -94,7 +95,9 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
             q.depth += n;
             if (q.depth < deep && (r + 1 < rows || i + n < s->count[2]))
                 continue;
-            for (int64_t g = 0; g < p->groups; g++) add_stretch(f, &q, g, part, sums, space);
+            for (int64_t g = 0; g < p->groups; g++)
+                for (int64_t m = 0; m < p->out; m += TILE_M)
+                    add_channels(f, &q, g, m, least(p->out - m, TILE_M), part, sums, space);
             q.n = 0;
             q.depth = 0;
         }

@@ -10,6 +10,7 @@
 #include "core/shape.h"
 #include "core/sizes.h"
 #include "cpu/kernels.h"
+#include "cpu/worth.h"
 #include "shared/scalar.h"
 
 #define TEMPLATE static inline __attribute__((always_inline))
@@ -98,7 +99,6 @@ LATEST(c64, complex64)
 #define T complex64
 #define K(op) op##_c64
 #include "cpu/fold.inc"
-#include "cpu/worth.h"
 
 struct folder folder_of(enum scatter_fold f, enum dtype t)
 {

@@ -112,7 +112,6 @@ static int asked(double n)
 static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U"; }
 
 #define T float
-#define LR(f) blas_f32.f
 #define R float
 #define K(f) f##_f32
 #define REAL(f) f##_f32
@@ -128,7 +127,6 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #include "cpu/lapack.inc"
 
 #define T double
-#define LR(f) blas_f64.f
 #define R double
 #define K(f) f##_f64
 #define REAL(f) f##_f64
@@ -144,7 +142,6 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #include "cpu/lapack.inc"
 
 #define T float _Complex
-#define LR(f) blas_f32.f
 #define R float
 #define K(f) f##_c64
 #define REAL(f) f##_f32

@@ -571,9 +571,9 @@ COMPOSE(recurrence)
     y[0] = b;
 }
 
-/* What a function with rules of its own computed. */
 COMPOSE(compiled) { op_compiled.compose(c, y); }
 
+/* What a function with rules of its own computed. */
 COMPOSE(custom)
 {
     for (int k = 0; k < c->nout; k++) y[k] = c->x[c->nin - c->nout + k];

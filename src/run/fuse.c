@@ -149,6 +149,8 @@ int fuse_plan(int n, struct entry *e, uint32_t walk, int first)
     return 0;
 }
 
+bool results_are_checked(void) { return checks_now() != CHECK_NOTHING; }
+
 bool recording_is_small(const struct recording *r)
 {
     int64_t most = atomic_load_explicit(&least, memory_order_relaxed);

@@ -596,7 +596,8 @@ static int call_small(const struct compiled_trace *t, int n, const mx x[], struc
 /* What is made of arrays of a trace may be followed back to them, for which its operations have to be there. */
 static int call_trace(struct compiled_trace *t, int n, const mx x[], struct mx_list *y)
 {
-    bool followed = !t->small || compile_mode() != COMPILE_ENABLED || tracing();
+    bool followed = !t->small || compile_mode() != COMPILE_ENABLED || tracing() ||
+                    (t->g->n_out > 1 && results_are_checked()); /* those that are asked for, alone */
     for (int i = 0; i < n && !followed; i++) followed = atomic_load_explicit(&x[i]->tracer, memory_order_relaxed) != 0;
     return followed || !has_constants(t) ? graph_call(t->g, n, x, y) : call_small(t, n, x, y);
 }

@@ -48,5 +48,7 @@ int recording_kernels(const struct recording *r, int *kernels, int *fused);
 /* Is it made of element-wise operations and views alone, all on one stream, on arrays so small that starting one takes
  * longer than computing it?  In the same file. */
 bool recording_is_small(const struct recording *r);
+/* Is each result looked at when it is made (MLX_CHECK)?  In the same file. */
+bool results_are_checked(void);
 
 #endif

@@ -1,6 +1,9 @@
 """Compiled functions that are small and element by element: one node for all of it, once its constants are there."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 
 import mlx.core as mx
@@ -177,3 +180,20 @@ def test_a_graph_shows_one_operation(tmp_path):
         mx.eval(f(mx.zeros(5000)))
         mx.export_to_dot(str(path), f(sample((5000,), 14)))
     assert "Compiled" not in path.read_text() and "Multiply" in path.read_text()
+
+
+def test_checks_look_at_what_is_asked_for():
+    code = """
+import mlx.core as mx
+f = mx.compile(lambda x: (mx.exp(x * 2) + 1, mx.log(x - 5) * 2))
+mx.eval(f(mx.full((3,), 9.0)))
+for _ in range(2):
+    mx.eval(f(mx.ones(3))[0])
+try:
+    mx.eval(f(mx.ones(3))[1])
+except Exception as e:
+    print(e)
+"""
+    env = {**os.environ, "MLX_CHECK": "nan"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert "log" in done.stdout and "NaN" in done.stdout, done.stderr

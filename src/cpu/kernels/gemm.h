@@ -5,10 +5,10 @@
  * arithmetic gives the low bits of every integer type.  bfloat16 has kernels of its own, which sum in
  * float32, where bf16_gemm says so.
  *
- * Order of summation, on which every path agrees so that a result does not depend on who computed
- * it: K falls into as few stretches of equal length as kc allows; within one, products are added in
- * order of k to zero, and the sums of the stretches are added in order.  Products with few rows or
- * columns have an order of their own (gemv). */
+ * Order of summation, on which every path but those of bfloat16 agrees so that a result does not depend
+ * on who computed it: K falls into as few stretches of equal length as kc allows; within one, products
+ * are added in order of k to zero, and the sums of the stretches are added in order.  Products with few
+ * rows or columns have an order of their own (gemv). */
 #ifndef MX_CPU_KERNELS_GEMM_H
 #define MX_CPU_KERNELS_GEMM_H
 
