@@ -25,7 +25,7 @@ from peers import PEERS, THREADS, is_installed
 
 HERE = Path(__file__).parent
 LIMITS = "limits"
-# What keeps each library, and those that they are made of, to AVX2.
+# What keeps each library, and those that they are made of, to AVX2, as far as they can be: XLA's products cannot.
 AVX2 = {
     "MLX_CPU": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "XLA_FLAGS": "--xla_cpu_max_isa=AVX2", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
