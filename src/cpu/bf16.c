@@ -5,7 +5,13 @@
 #define _GNU_SOURCE
 #include "cpu/bf16.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cpu/kernels.h"
 
@@ -31,18 +37,14 @@ void bf16_trust_tiles(void)
 /* The level in use may be a lower one, in tests. */
 static bool has(enum gemm_type t) { return cpu->gemm->type[t].tile != NULL; }
 
-#if defined __linux__ && defined __x86_64__
-#include <errno.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static bool may_use_tiles(void)
 {
+#ifdef __x86_64__
     enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
     return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }
 
 /* Small integers, whose products and sums are exact in any order. */
@@ -90,9 +92,6 @@ static bool child_succeeds(void)
 }
 
 static bool tiles_work(void) { return has(GEMM_tiles) && may_use_tiles() && child_succeeds(); }
-#else
-static bool tiles_work(void) { return false; }
-#endif
 
 enum gemm_type bf16_gemm(void)
 {

@@ -381,7 +381,7 @@ static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
 }
 
 /* Numbers of a row as panels are made of them, in their place: float32, or half as many bytes. */
-static const void *as_packed(const struct qmm *q, float *x, int64_t n)
+static void to_packed(const struct qmm *q, float *x, int64_t n)
 {
     enum { RUN = 256 };
     uint16_t part[RUN];
@@ -390,10 +390,9 @@ static const void *as_packed(const struct qmm *q, float *x, int64_t n)
         cpu->cast[DT_float32][DT_bfloat16](part, x + i, (size_t)some);
         memcpy((uint16_t *)x + i, part, (size_t)some * sizeof *part);
     }
-    return x;
 }
 
-/* From number to number that as_packed left: rows `n` floats apart. */
+/* From number to number that to_packed left: rows `n` floats apart. */
 static int64_t apart(const struct qmm *q, int64_t n) { return q->g->pace > 1 ? 2 * n : n; }
 
 /* Panels of the columns at .. at + n for the stretch of `depth` from k on. */
@@ -407,7 +406,7 @@ static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, flo
             int64_t some = least(nr, n - j);
             for (int64_t i = 0; i < some; i++) {
                 q->k->unpack(m, at + j + i, k / q->block, depth / q->block, tile + i * depth);
-                as_packed(q, tile + i * depth, depth);
+                to_packed(q, tile + i * depth, depth);
             }
             gemm_pack(q->g, false, panels, stride, tile, apart(q, depth), 1, some, depth);
         }
@@ -415,7 +414,7 @@ static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, flo
     }
     for (int64_t i = 0; i < depth; i++) {
         q->k->unpack(m, k + i, at / q->block, n / q->block, tile + i * n);
-        as_packed(q, tile + i * n, n);
+        to_packed(q, tile + i * n, n);
     }
     gemm_pack(q->g, false, panels, stride, tile, 1, apart(q, n), n, depth);
 }
@@ -446,7 +445,7 @@ static void pack_quantized(void *ctx, int64_t begin, int64_t end)
         if (few(q, rows))
             continue;
         float *to = q->panels + (first + i * mr) * gemm_steps(q->g, q->deep), *from = q->spread + first * q->deep;
-        for (int64_t r = 0; r < rows; r++) as_packed(q, from + r * q->deep, q->deep);
+        for (int64_t r = 0; r < rows; r++) to_packed(q, from + r * q->deep, q->deep);
         for (int64_t k = 0; k < q->deep; k += depth) {
             depth = least(q->stretch, q->deep - k);
             int64_t steps = gemm_steps(q->g, depth);

@@ -49,17 +49,10 @@ enum { SOME_ROWS = sizeof some_rows / sizeof *some_rows };
 #define DTYPE DT_float64
 #include "kernels/reduce.inc"
 
-#define TEST(name)                        \
-    static void test_##name(void **state) \
-    {                                     \
-        (void)state;                      \
-        on_every_level(name##_f32);       \
-        on_every_level(name##_f64);       \
-    }
-TEST(sums)
-TEST(products)
-TEST(extremes)
-TEST(absent)
+TEST_BOTH(sums)
+TEST_BOTH(products)
+TEST_BOTH(extremes)
+TEST_BOTH(absent)
 
 int main(void)
 {

@@ -58,16 +58,9 @@ static void totals(const struct cpu_kernels *k)
     }
 }
 
-#define TEST(name)                        \
-    static void test_##name(void **state) \
-    {                                     \
-        (void)state;                      \
-        on_every_level(name##_f32);       \
-        on_every_level(name##_f64);       \
-    }
-TEST(folds)
-TEST(columns)
-TEST(logarithms)
+TEST_BOTH(folds)
+TEST_BOTH(columns)
+TEST_BOTH(logarithms)
 static void test_totals(void **state) { (void)state, on_every_level(totals); }
 
 int main(void)

@@ -16,6 +16,15 @@ static inline void on_every_level(void (*test)(const struct cpu_kernels *))
     }
 }
 
+/* test_<name>: the functions of float32 and float64, at every level. */
+#define TEST_BOTH(name)                   \
+    static void test_##name(void **state) \
+    {                                     \
+        (void)state;                      \
+        on_every_level(name##_f32);       \
+        on_every_level(name##_f64);       \
+    }
+
 /* Names with the suffix of a type. */
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)
