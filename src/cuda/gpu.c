@@ -21,8 +21,30 @@
 
 static struct gpu gpus[MAX_GPUS];
 
+static atomic_bool ending;
+
+/* Runs before the driver's own, which was first. */
+static void end_process(void)
+{
+    atomic_store(&ending, true);
+    for (int i = 0; i < MAX_GPUS; i++)
+        if (atomic_load(&gpus[i].opened))
+            gpu_end_rings(&gpus[i]);
+}
+
+bool gpu_process_ends(void) { return atomic_load_explicit(&ending, memory_order_relaxed); }
+
+/* A device may be opened by a thread that works on while the process ends: too late to ask for being told. */
+static void notice_end(void)
+{
+    if (cuda_devices() > 0)
+        (void)atexit(end_process);
+}
+
 static int gpu_count(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, notice_end);
     int n = cuda_devices();
     return n < MAX_GPUS ? n : MAX_GPUS;
 }
@@ -34,14 +56,6 @@ static int attribute(int device, int which)
     int v = 0;
     cu.device_attribute(&v, which, device);
     return v;
-}
-
-/* Runs before the driver's own, which was first. */
-static void end_process(void)
-{
-    for (int i = 0; i < MAX_GPUS; i++)
-        if (atomic_load(&gpus[i].opened))
-            gpu_end_rings(&gpus[i]);
 }
 
 static int open_gpu(struct gpu *g, int number)
@@ -62,11 +76,12 @@ static int open_gpu(struct gpu *g, int number)
     gpu_memory_open(g);
     lock_open(&g->in.lock, LOCK_DEVICE);
     lock_open(&g->out.lock, LOCK_DEVICE);
-    (void)atexit(end_process);
     g->major = attribute(g->device, CUDA_ATTRIBUTE_MAJOR);
     g->minor = attribute(g->device, CUDA_ATTRIBUTE_MINOR);
     g->multiprocessors = attribute(g->device, CUDA_ATTRIBUTE_MULTIPROCESSORS);
     atomic_store(&g->opened, true);
+    if (atexit(end_process) || atomic_load(&ending)) /* what the context registered comes after it */
+        gpu_end_rings(g);
     return 0;
 }
 

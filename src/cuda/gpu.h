@@ -112,6 +112,8 @@ int gpu_send_filled(struct gpu_stream *q, uint64_t to, size_t bytes, gpu_fill_fn
 int gpu_fetch(struct gpu *g, void *to, uint64_t from, size_t bytes);
 /* When the process ends: nobody writes to pinned memory any more. */
 void gpu_end_rings(struct gpu *g);
+/* Does it, so that what the driver gave of the host's memory may be gone? */
+bool gpu_process_ends(void);
 /* Waits until the event has passed; the driver's error. */
 int gpu_await_event(void *event);
 

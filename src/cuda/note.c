@@ -45,7 +45,7 @@ static int open_notes(struct gpu_stream *q)
 static int read_note(struct gpu_stream *q, enum gpu_note when, struct note *n)
 {
     n->launch = 0;
-    if (!q->notes.on_device || !*(volatile uint64_t *)&q->notes.heard[when])
+    if (!q->notes.on_device || gpu_process_ends() || !*(volatile uint64_t *)&q->notes.heard[when])
         return 0;
     int e = gpu_flush(q);
     if (!e)
