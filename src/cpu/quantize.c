@@ -3,7 +3,7 @@
  * A product falls into groups of rows of x that meet the same matrix.  Few rows are multiplied with
  * codes as they are read (kernels/quantize.h), so that memory is read at the packed size; for many,
  * parts of the matrix that fit a cache are made numbers and go through the tiles of kernels/gemm.h.
- * Rows of x are first laid out as the kernels read the codes, which spares them any shuffling. */
+ * The few rows of x are first laid out as the kernels read the codes, which spares them any shuffling. */
 #include "cpu/kernels/quantize.h"
 
 #include <math.h>
@@ -240,7 +240,7 @@ struct qmm {
     const char *x;
     char *y;
     float *spread, *sums;  /* rows of x, in the order of the groups, and sums for scales */
-    float *panels;         /* of the same, for groups of many rows, or pairs of bfloat16 */
+    float *panels;         /* of the same, or pairs of bfloat16, for groups of many rows: these are as they come */
     float *out;            /* rows of y in that order */
     bool direct;           /* y is out */
     bool unpacked;         /* codes are made numbers for few rows too */
@@ -258,14 +258,12 @@ static bool few(const struct qmm *q, int64_t rows)
 
 static struct quant_matrix packed_matrix_at(const struct qmm *q, int64_t i)
 {
-    static const int size[] = {
-        [SCALE_f32] = 4, [SCALE_f16] = 2, [SCALE_bf16] = 2, [SCALE_e8m0] = 1, [SCALE_e4m3] = 1
-    };
     struct quant_matrix m = q->m;
+    int size = quant_scale_size(m.scale);
     m.w += i * q->words;
-    m.scales = (const char *)m.scales + i * q->groups * size[m.scale];
+    m.scales = (const char *)m.scales + i * q->groups * size;
     if (m.biases)
-        m.biases = (const char *)m.biases + i * q->groups * size[m.scale];
+        m.biases = (const char *)m.biases + i * q->groups * size;
     return m;
 }
 
@@ -291,7 +289,7 @@ static bool row_of_few(const struct qmm *q, int64_t i)
 }
 
 /* A block of a row of x, turned; its chunks' sums; then the factors of quant_kernel's shift. */
-static void turn_block(const struct qmm *q, float *to, float *chunk, const float *x, bool shifted)
+static void turn_block(const struct qmm *q, float *to, float *chunk, const float *x)
 {
     int n = q->k->elements, lanes = q->lanes;
     cpu->transpose[2](to, lanes, x, n, (size_t)n, (size_t)lanes);
@@ -301,7 +299,7 @@ static void turn_block(const struct qmm *q, float *to, float *chunk, const float
         factor *= j == n - 1 ? 1 / factor : 1 / (float)(1 << q->k->shift);
         for (int l = 0; l < lanes; l++) {
             chunk[l] += to[j * lanes + l];
-            to[j * lanes + l] *= shifted ? factor : 1;
+            to[j * lanes + l] *= q->k->shift ? factor : 1;
         }
     }
 }
@@ -315,11 +313,15 @@ static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const char *x = q->x + row_in(q, i, false) * q->depth * size;
         float *to = q->spread + i * q->deep;
-        if (!q->transpose) {
+        bool of_few = row_of_few(q, i);
+        if (!of_few && q->g->pace > 1) {
+            memcpy(to, x, (size_t)(q->depth * size));
+            continue;
+        }
+        if (!of_few || !q->transpose) {
             cpu->cast[q->t][DT_float32](to, x, (size_t)q->depth);
             continue;
         }
-        bool of_few = row_of_few(q, i), shifted = q->k->shift && of_few;
         float *sums = q->sums + i * q->summed;
         memset(sums, 0, (size_t)q->summed * sizeof *sums);
         for (int64_t k = 0; k < q->depth; k += q->block, to += q->block) {
@@ -327,10 +329,10 @@ static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
             int64_t some = least(q->block, q->depth - k);
             cpu->cast[q->t][DT_float32](tile, x + k * size, (size_t)some);
             memset(tile + some, 0, (size_t)(q->block - some) * sizeof *tile);
-            turn_block(q, to, chunk, tile, shifted);
+            turn_block(q, to, chunk, tile);
             for (int64_t l = 0; l < some / n; l++) sums[(k + l * n) / q->m.group] += chunk[l];
         }
-        for (int64_t l = 0; l < q->summed && of_few; l++)
+        for (int64_t l = 0; l < q->summed; l++)
             if (!(fabsf(sums[l]) < large))
                 atomic_store_explicit(&q->beyond, true, memory_order_relaxed);
     }
@@ -380,7 +382,7 @@ static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
     }
 }
 
-/* Numbers of a row as panels are made of them, in their place: float32, or half as many bytes. */
+/* Numbers as panels are made of them, in their place: float32, or half as many bytes. */
 static void to_packed(const struct qmm *q, float *x, int64_t n)
 {
     enum { RUN = 256 };
@@ -395,23 +397,44 @@ static void to_packed(const struct qmm *q, float *x, int64_t n)
 /* From number to number that to_packed left: rows `n` floats apart. */
 static int64_t apart(const struct qmm *q, int64_t n) { return q->g->pace > 1 ? 2 * n : n; }
 
+/* A panel of `n` packed rows from `row` on, of their numbers at k .. k + depth. */
+static void unpack_rows(const struct qmm *q, const struct quant_matrix *m, float *panel, float *tile, int64_t row,
+                        int64_t n, int64_t k, int64_t depth)
+{
+    int nr = q->g->nr, lanes = q->lanes, each = q->k->elements;
+    int64_t words = depth / each * q->k->words, row_words = m->columns / each * q->k->words;
+    int64_t done = depth / q->g->pace, steps = gemm_steps(q->g, depth);
+    uint32_t *turned = (uint32_t *)(tile + nr * depth), *pairs = (uint32_t *)panel;
+    bool as_numbers = q->g->pace > 1 && !q->k->across_pairs;
+    for (int64_t i = 0; i < nr; i += lanes) {
+        int some = (int)least(lanes, n > i ? n - i : 0);
+        if (some < lanes)
+            memset(turned, 0, (size_t)(words * lanes) * sizeof *turned);
+        cpu->transpose[2](turned, lanes, m->w + (row + i) * row_words + k / each * q->k->words, row_words, (size_t)words,
+                          (size_t)some);
+        if (as_numbers || q->g->pace == 1)
+            q->k->across(m, row + i, some, k, depth, turned, (as_numbers ? tile : panel) + i, nr);
+        else
+            q->k->across_pairs(m, row + i, some, k, depth, turned, pairs + i, nr);
+    }
+    if (as_numbers) {
+        for (int64_t i = 0; i < depth; i++) to_packed(q, tile + i * nr, nr);
+        gemm_pack(q->g, false, panel, 0, tile, 1, apart(q, nr), nr, depth);
+    } else {
+        memset(panel + done * nr, 0, (size_t)((steps - done) * nr) * sizeof *panel);
+    }
+}
+
 /* Panels of the columns at .. at + n for the stretch of `depth` from k on. */
 static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, float *panels, float *tile, int64_t at,
                           int64_t n, int64_t k, int64_t depth)
 {
     int nr = q->g->nr;
     int64_t stride = nr * gemm_steps(q->g, depth);
-    if (q->transpose) {
-        for (int64_t j = 0; j < n; j += nr, panels += stride) {
-            int64_t some = least(nr, n - j);
-            for (int64_t i = 0; i < some; i++) {
-                q->k->unpack(m, at + j + i, k / q->block, depth / q->block, tile + i * depth);
-                to_packed(q, tile + i * depth, depth);
-            }
-            gemm_pack(q->g, false, panels, stride, tile, apart(q, depth), 1, some, depth);
-        }
+    for (int64_t j = 0; j < n && q->transpose; j += nr, panels += stride)
+        unpack_rows(q, m, panels, tile, at + j, least(nr, n - j), k, depth);
+    if (q->transpose)
         return;
-    }
     for (int64_t i = 0; i < depth; i++) {
         q->k->unpack(m, k + i, at / q->block, n / q->block, tile + i * n);
         to_packed(q, tile + i * n, n);
@@ -426,8 +449,8 @@ static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n,
     int64_t mr = q->g->mr, padded = ceil_div(rows, mr) * mr, depth;
     const float *a = q->panels + (first + g * mr) * gemm_steps(q->g, q->deep);
     float *panels = room, *tile = room + ceil_div(q->strip, q->g->nr) * q->g->nr * gemm_steps(q->g, q->stretch);
-    for (int64_t k = 0; k < q->deep; k += depth) {
-        depth = least(q->stretch, q->deep - k);
+    for (int64_t k = 0; k < q->depth; k += depth) {
+        depth = least(q->stretch, q->depth - k);
         int64_t steps = gemm_steps(q->g, depth);
         unpack_panels(q, &m, panels, tile, at, n, k, depth);
         q->g->tile(q->out + first * q->wide + at, q->wide, a + padded * gemm_steps(q->g, k), mr * steps, panels,
@@ -444,10 +467,10 @@ static void pack_quantized(void *ctx, int64_t begin, int64_t end)
         int64_t first = g->first * q->rows, rows = g->n * q->rows, depth;
         if (few(q, rows))
             continue;
-        float *to = q->panels + (first + i * mr) * gemm_steps(q->g, q->deep), *from = q->spread + first * q->deep;
-        for (int64_t r = 0; r < rows; r++) to_packed(q, from + r * q->deep, q->deep);
-        for (int64_t k = 0; k < q->deep; k += depth) {
-            depth = least(q->stretch, q->deep - k);
+        float *to = q->panels + (first + i * mr) * gemm_steps(q->g, q->deep);
+        const float *from = q->spread + first * q->deep;
+        for (int64_t k = 0; k < q->depth; k += depth) {
+            depth = least(q->stretch, q->depth - k);
             int64_t steps = gemm_steps(q->g, depth);
             const void *x = q->g->pace > 1 ? (const void *)((const uint16_t *)from + k) : from + k;
             gemm_pack(q->g, true, to, mr * steps, x, apart(q, q->deep), 1, rows, depth);
@@ -483,7 +506,7 @@ static int multiply_packed(struct qmm *q)
         q->strip = ceil_div(worth > share ? worth : share, unit) * unit;
     }
     q->strips = ceil_div(q->wide, q->strip);
-    q->stretch = least(q->g->kc, q->deep);
+    q->stretch = least(q->g->kc, q->depth);
     q->space =
         many ? (size_t)(ceil_div(q->strip, q->g->nr) * q->g->nr * (q->stretch + gemm_steps(q->g, q->stretch))) : 0;
     size_t spread = (size_t)(total * q->deep), sums = q->transpose ? (size_t)(total * q->summed) : 0,

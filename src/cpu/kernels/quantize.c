@@ -370,12 +370,17 @@ TEMPLATE void dot_vectors(const enum quant_format f, const int nv, const bool bi
 
 /* ---- numbers ---- */
 
+TEMPLATE V number(const enum quant_format f, const bool biased, const VU *d, const int j, V s, V b)
+{
+    return biased ? MADD(b, element(f, d, j), s) : element(f, d, j) * s;
+}
+
 TEMPLATE void unpack_block(const enum quant_format f, const bool biased, V *w, const uint32_t *p, V s, V b)
 {
     const int n = elements_of(f);
     VU d[5];
     load_words(d, p, words_of(f));
-    UNROLL for (int j = 0; j < n; j++) w[j] = biased ? MADD(b, element(f, d, j), s) : element(f, d, j) * s;
+    UNROLL for (int j = 0; j < n; j++) w[j] = number(f, biased, d, j, s, b);
 }
 
 /* Scales are converted some thousand elements at a time, from the first group that is touched. */
@@ -405,6 +410,66 @@ TEMPLATE void unpack_blocks(const enum quant_format f, const bool biased, const 
             V sv = pick(*(const V_any *)(s + at_group), lane);
             unpack_block(f, biased, w, p, sv, biased ? pick(*(const V_any *)(b + at_group), lane) : sv);
             UNROLL for (int j = 0; j < n; j++) * (V_any *)(y + j * W) = w[j];
+        }
+    }
+}
+
+/* Of `rows` rows, one in each lane. */
+static V scales_down(const void *s, enum quant_scale t, int64_t at, int64_t step, int rows)
+{
+    union {
+        uint8_t byte[W];
+        uint16_t half[W];
+        float whole[W];
+    } some;
+    float y[2 * W];
+    int size = quant_scale_size(t);
+    for (int l = 0; l < rows; l++, at += step)
+        if (size == 1)
+            some.byte[l] = ((const uint8_t *)s)[at];
+        else if (size == 2)
+            some.half[l] = ((const uint16_t *)s)[at];
+        else
+            some.whole[l] = ((const float *)s)[at];
+    scales_at(y, &some, t, 0, rows);
+    return *(const V_any *)y;
+}
+
+/* What two numbers of each row become, of `pace` a step. */
+typedef void store_fn(uint32_t *y, int64_t sy, V low, V high);
+TEMPLATE void store_numbers(uint32_t *y, int64_t sy, V low, V high)
+{
+    *(VU_any *)y = (VU)low;
+    *(VU_any *)(y + sy) = (VU)high;
+}
+#ifdef __AVX512F__
+#define PAIRS __attribute__((target("avx512bf16")))
+TEMPLATE PAIRS void store_pairs(uint32_t *y, int64_t sy, V low, V high)
+{
+    (void)sy;
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+    const VU one_by_one = { 16 << 16 | 0,  17 << 16 | 1,  18 << 16 | 2,  19 << 16 | 3, 20 << 16 | 4,  21 << 16 | 5,
+                            22 << 16 | 6,  23 << 16 | 7,  24 << 16 | 8,  25 << 16 | 9, 26 << 16 | 10, 27 << 16 | 11,
+                            28 << 16 | 12, 29 << 16 | 13, 30 << 16 | 14, 31 << 16 | 15 };
+    _mm512_storeu_si512(y, _mm512_permutexvar_epi16((__m512i)one_by_one, both));
+}
+#endif
+
+TEMPLATE void rows_across(const enum quant_format f, const bool biased, const int pace, store_fn *store,
+                          const struct quant_matrix *m, int64_t first, int rows, int64_t at, int64_t n,
+                          const uint32_t *words, uint32_t *y, int64_t sy)
+{
+    const int each = elements_of(f), of_chunk = words_of(f);
+    int64_t row_groups = group_at(m, m->columns);
+    for (int64_t k = 0; k < n; k += m->group) {
+        int64_t g = first * row_groups + group_at(m, at + k);
+        V s = scales_down(m->scales, m->scale, g, row_groups, rows);
+        V b = biased ? scales_down(m->biases, m->scale, g, row_groups, rows) : s;
+        for (int c = 0; c < m->group; c += each, words += of_chunk * W, y += each / pace * sy) {
+            VU d[5];
+            UNROLL for (int t = 0; t < of_chunk; t++) d[t] = *(const VU_any *)(words + t * W);
+            UNROLL for (int j = 0; j < each; j += 2)
+                store(y + j / pace * sy, sy, number(f, biased, d, j, s, b), number(f, biased, d, j + 1, s, b));
         }
     }
 }
@@ -454,6 +519,18 @@ TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struc
     case 3: DOT(f, 3, biased); break;       \
     default: DOT(f, QUANT_VECTORS, biased); \
     }
+#ifdef __AVX512F__
+#define ACROSS_PAIRS(f, biased)                                                                               \
+    static PAIRS void pairs_##f(const struct quant_matrix *m, int64_t first, int rows, int64_t at, int64_t n, \
+                                const uint32_t *words, uint32_t *y, int64_t sy)                               \
+    {                                                                                                         \
+        rows_across(f, biased, 2, store_pairs, m, first, rows, at, n, words, y, sy);                          \
+    }
+#define PAIRS_OF(f) pairs_##f
+#else
+#define ACROSS_PAIRS(f, biased)
+#define PAIRS_OF(f) NULL
+#endif
 #define FORMAT(f, biased)                                                                                         \
     static void dot_##f(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx,      \
                         const float *sums, int64_t lds, int nv, float *y, int64_t sy)                             \
@@ -464,6 +541,12 @@ TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struc
     {                                                                                                             \
         unpack_blocks(f, biased, m, row, at, blocks, y);                                                          \
     }                                                                                                             \
+    static void across_##f(const struct quant_matrix *m, int64_t first, int rows, int64_t at, int64_t n,          \
+                           const uint32_t *words, float *y, int64_t sy)                                           \
+    {                                                                                                             \
+        rows_across(f, biased, 1, store_numbers, m, first, rows, at, n, words, (uint32_t *)(void *)y, sy);        \
+    }                                                                                                             \
+    ACROSS_PAIRS(f, biased)                                                                                       \
     static void add_rows_##f(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx, \
                              int nv, int64_t at, int64_t blocks, float *y, int64_t ldy)                           \
     {                                                                                                             \
@@ -486,7 +569,8 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
                               bool nv, float factor);
 void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
 
-#define ROW_OF(f, e, w) [f] = { e, w, f == QUANT_4 ? 4 : f == QUANT_8 ? 8 : 0, dot_##f, add_rows_##f, unpack_##f }
+#define ROW_OF(f, e, w) \
+    [f] = { e, w, f == QUANT_4 ? 4 : f == QUANT_8 ? 8 : 0, dot_##f, add_rows_##f, unpack_##f, across_##f, PAIRS_OF(f) }
 const struct quant_kernels LEVEL(quant_kernels) = {
     .lanes = W,
     .format = { ROW_OF(QUANT_1, 32, 1), ROW_OF(QUANT_2, 16, 1), ROW_OF(QUANT_3, 32, 3), ROW_OF(QUANT_4, 8, 1),

@@ -28,6 +28,11 @@ enum quant_scale { SCALE_f32, SCALE_f16, SCALE_bf16, SCALE_e8m0, SCALE_e4m3 };
 
 enum { QUANT_VECTORS = 4 };
 
+static inline int quant_scale_size(enum quant_scale t)
+{
+    return t == SCALE_f32 ? 4 : t == SCALE_f16 || t == SCALE_bf16 ? 2 : 1;
+}
+
 struct quant_matrix {
     const uint32_t *w;
     const void *scales, *biases; /* biases: NULL where there are none; of the scales' type */
@@ -49,6 +54,13 @@ struct quant_kernel {
                      int64_t at, int64_t blocks, float *y, int64_t ldy);
     /* Blocks of a row as numbers, spread; zeros where the last one is not whole. */
     void (*unpack)(const struct quant_matrix *m, int64_t row, int64_t at, int64_t blocks, float *y);
+    /* Numbers at .. at + n, whole groups, of `rows` <= lanes rows from `first` on: number i of row r at y[i * sy + r],
+     * zeros up to r = lanes.  words: what these rows hold them in, turned: word i of row r at words[i * lanes + r]. */
+    void (*across)(const struct quant_matrix *m, int64_t first, int rows, int64_t at, int64_t n, const uint32_t *words,
+                   float *y, int64_t sy);
+    /* The same as pairs of bfloat16, of which pair i of row r is y[i * sy + r]; NULL where the level has none. */
+    void (*across_pairs)(const struct quant_matrix *m, int64_t first, int rows, int64_t at, int64_t n,
+                         const uint32_t *words, uint32_t *y, int64_t sy);
 };
 
 struct quant_kernels {
