@@ -410,8 +410,8 @@ static void unpack_rows(const struct qmm *q, const struct quant_matrix *m, float
         int some = (int)least(lanes, n > i ? n - i : 0);
         if (some < lanes)
             memset(turned, 0, (size_t)(words * lanes) * sizeof *turned);
-        cpu->transpose[2](turned, lanes, m->w + (row + i) * row_words + k / each * q->k->words, row_words, (size_t)words,
-                          (size_t)some);
+        cpu->transpose[2](turned, lanes, m->w + (row + i) * row_words + k / each * q->k->words, row_words,
+                          (size_t)words, (size_t)some);
         if (as_numbers || q->g->pace == 1)
             q->k->across(m, row + i, some, k, depth, turned, (as_numbers ? tile : panel) + i, nr);
         else
