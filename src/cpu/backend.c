@@ -78,6 +78,20 @@ int out_over(const struct run *r, int k, int i)
     return 0;
 }
 
+int out_from_any(const struct run *r, int k)
+{
+    for (int i = 0; i < r->nin; i++)
+        if (result_fits_operand(r->node, r->keep, r->y[k], r->x[i])) {
+            mx x = r->x[i];
+            if (atomic_load_explicit(&x->buf->sides, memory_order_relaxed))
+                buffer_leave_devices(x->buf);
+            result_in(r->y[k], x->buf);
+            x->buf = NULL;
+            return 0;
+        }
+    return out_new(r, k);
+}
+
 int out_over_any(const struct run *r, int k)
 {
     for (int i = 0; i < r->nin; i++)

@@ -85,7 +85,7 @@ int run_unary(const struct run *r)
     const void *data = host(x);
     if (!f)
         return 1;
-    if (out_over(r, 0, 0))
+    if (out_from_any(r, 0))
         return 1;
     bool half = dtype_is_half(x->dtype);
     if (!half && x->row && y->size <= SMALL) {
@@ -131,7 +131,7 @@ int run_binary(const struct run *r)
     const void *data[2] = { host(r->x[0]), host(r->x[1]) };
     if (!f)
         return 1;
-    if (out_over_any(r, 0))
+    if (out_from_any(r, 0))
         return 1;
     bool half = dtype_is_half(t);
     if (!half && y->size <= SMALL) {
@@ -163,7 +163,7 @@ static void select_runs(const struct runs *r, int64_t at, const void *const x[],
 int run_where(const struct run *r)
 {
     const void *data[3] = { host(r->x[0]), host(r->x[1]), host(r->x[2]) };
-    if (out_over_any(r, 0))
+    if (out_from_any(r, 0))
         return 1;
     struct runs runs;
     runs.kernel = select_runs;
@@ -186,7 +186,7 @@ int run_astype(const struct run *r)
     mx x = r->x[0], y = r->y[0];
     cast_fn *f = cpu->cast[x->dtype][y->dtype];
     const void *data = host(x);
-    if (out_over(r, 0, 0))
+    if (out_from_any(r, 0))
         return 1;
     if (x->row && y->size <= SMALL) {
         f(host(y), data, (size_t)y->size);
