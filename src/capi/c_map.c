@@ -7,6 +7,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/hash.h"
 
 struct pair {
     char *key;
@@ -21,13 +22,7 @@ struct map {
     size_t *index;        /* 2 cap, a power of two */
 };
 
-/* FNV-1a, 64 bits. */
-static size_t key_hash(const char *key)
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *key; key++) h = (h ^ (unsigned char)*key) * 1099511628211u;
-    return (size_t)h;
-}
+static size_t key_hash(const char *key) { return (size_t)hash_bytes(HASH_START, key, strlen(key)); }
 
 /* Where the number of the key's entry is or would be. */
 static size_t *map_place(const struct map *m, const char *key)

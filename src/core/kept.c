@@ -13,16 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/settings.h"
 
-/* FNV-1a */
-static uint64_t hash_bytes(const void *data, size_t n, uint64_t h)
-{
-    for (const uint8_t *p = data; n--; p++) h = (h ^ *p) * 0x100000001b3u;
-    return h;
-}
-static const uint64_t fnv_start = 0xcbf29ce484222325u, another_start = 0x9ae16a3b2f90404fu;
+static const uint64_t another_start = 0x9ae16a3b2f90404fu;
 
 /* ---- the folder */
 
@@ -73,8 +68,8 @@ bool kept_folder(const char *kind, char *path, size_t size)
 bool kept_path(const char *folder, struct kept_key key, const char *suffix, char *path, size_t size)
 {
     int n = snprintf(path, size, "%s/%016llx%016llx%s", folder,
-                     (unsigned long long)hash_bytes(key.bytes, key.size, fnv_start),
-                     (unsigned long long)hash_bytes(key.bytes, key.size, another_start), suffix);
+                     (unsigned long long)hash_bytes(HASH_START, key.bytes, key.size),
+                     (unsigned long long)hash_bytes(another_start, key.bytes, key.size), suffix);
     return n > 0 && (size_t)n < size;
 }
 
@@ -193,7 +188,7 @@ uint8_t *kept_read(const char *path, struct kept_key key, size_t *n)
         memcpy(&t, data + all - sizeof t, sizeof t);
         *n = all - sizeof t - key.size;
         good = !memcmp(t.word, trailer_word, sizeof t.word) && t.key_size == key.size &&
-               !memcmp(data + *n, key.bytes, key.size) && t.sum == hash_bytes(data, all - sizeof t.sum, fnv_start);
+               !memcmp(data + *n, key.bytes, key.size) && t.sum == hash_bytes(HASH_START, data, all - sizeof t.sum);
     }
     if (good)
         futimens(fd, NULL); /* what is used stays longest */
@@ -212,9 +207,9 @@ bool kept_seal(const char *path, struct kept_key key)
     struct trailer t = { .key_size = key.size };
     memcpy(t.word, trailer_word, sizeof t.word);
     if (data) {
-        uint64_t h = hash_bytes(data, n, fnv_start);
-        h = hash_bytes(key.bytes, key.size, h);
-        t.sum = hash_bytes(&t, offsetof(struct trailer, sum), h);
+        uint64_t h = hash_bytes(HASH_START, data, n);
+        h = hash_bytes(h, key.bytes, key.size);
+        t.sum = hash_bytes(h, &t, offsetof(struct trailer, sum));
     }
     bool good = data && write_fd(fd, key.bytes, key.size) && write_fd(fd, &t, sizeof t) && fsync(fd) == 0;
     free(data);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/hash.h"
 #include "core/lock.h"
 #include "core/print.h"
 #include "core/scope.h"
@@ -198,35 +199,28 @@ static bool args_equal(const struct op *op, const void *a, const void *b)
     return true;
 }
 
-/* FNV-1a */
-static uint64_t mix(uint64_t h, const void *p, size_t n)
-{
-    for (const uint8_t *b = p; n--; b++) h = (h ^ *b) * 0x100000001b3u;
-    return h;
-}
-
 uint64_t node_hash(const struct node *n)
 {
-    uint64_t h = mix(0xcbf29ce484222325u, &n->op, sizeof n->op);
+    uint64_t h = hash_bytes(HASH_START, &n->op, sizeof n->op);
     if (n->op->args_equal) /* what is equal is not known here */
         return h;
     for (const struct field *f = op_fields(n->op); f->kind; f++) {
         switch (f->kind) {
-        case F_BOOL: h = mix(h, &AT(bool, n->args, f), sizeof(bool)); break;
+        case F_BOOL: h = hash_bytes(h, &AT(bool, n->args, f), sizeof(bool)); break;
         case F_INT:
-        case F_ENUM: h = mix(h, &AT(int, n->args, f), sizeof(int)); break;
-        case F_I64: h = mix(h, &AT(int64_t, n->args, f), sizeof(int64_t)); break;
-        case F_F64: h = mix(h, &AT(double, n->args, f), sizeof(double)); break;
-        case F_OBJECT: h = mix(h, &AT(struct object *, n->args, f), sizeof(void *)); break;
+        case F_ENUM: h = hash_bytes(h, &AT(int, n->args, f), sizeof(int)); break;
+        case F_I64: h = hash_bytes(h, &AT(int64_t, n->args, f), sizeof(int64_t)); break;
+        case F_F64: h = hash_bytes(h, &AT(double, n->args, f), sizeof(double)); break;
+        case F_OBJECT: h = hash_bytes(h, &AT(struct object *, n->args, f), sizeof(void *)); break;
         case F_INTS:
         case F_SIZES: {
             struct ints v = AT(struct ints, n->args, f);
-            h = mix(h, v.v, (size_t)v.n * sizeof *v.v);
+            h = hash_bytes(h, v.v, (size_t)v.n * sizeof *v.v);
             break;
         }
         case F_TEXT: {
             const char *s = AT(struct text, n->args, f).s;
-            h = s ? mix(h, s, strlen(s)) : h;
+            h = s ? hash_bytes(h, s, strlen(s)) : h;
             break;
         }
         }

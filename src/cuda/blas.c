@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "cuda/cublaslt.h"
 #include "cuda/libraries.h"
 #include "ops/matmul.h"
@@ -112,10 +113,7 @@ LOCK(choosing, LOCK_LEAF);
 
 static size_t place_of(const struct blas_product *p)
 {
-    const unsigned char *bytes = (const void *)p;
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof *p; i++) h = (h ^ bytes[i]) * 1099511628211u;
-    return (size_t)(h >> 32) % CHOICES;
+    return (size_t)(hash_bytes(HASH_START, p, sizeof *p) >> 32) % CHOICES;
 }
 
 static bool find_choice(const struct blas_product *p, struct cublaslt_choice *c)
@@ -359,16 +357,22 @@ static int queue_work(const struct run *r, const struct product_plan *p, const s
                       const struct blas_handles *h, const struct cublaslt_choice *c, void *workspace,
                       const struct blas_terms *terms)
 {
-    void *stream = gpu_direct(gpu_stream(r->stream));
+    struct gpu_stream *q = gpu_stream(r->stream);
     float by = (float)terms->alpha, plus = r->nin > 2 && !w->bias ? (float)terms->beta : 0;
+    uint64_t what =
+        hash_bytes(hash_bytes(HASH_START, &w->product, sizeof w->product), &c->algorithm, sizeof c->algorithm);
+    bool adds = plus != 0;
+    what = hash_bytes(what, &adds, sizeof adds);
     int e = 0;
     for (int64_t n = 0; n < w->times && !e; n++) {
+        void *stream = gpu_library_begin(q, what);
         mx y = r->y[0];
         const void *first = part_at(p, w, n, FIRST, y, 1), *second = part_at(p, w, n, SECOND, y, 0);
         void *result = (void *)part_at(p, w, n, RESULT, y, -1);
         const void *c_part = plus != 0 ? part_at(p, w, n, PLUS, y, 2) : result;
         e = lt.matmul(b->handle, h->product, &by, first, h->layout[FIRST], second, h->layout[SECOND], &plus, c_part,
                       h->layout[PLUS], result, h->layout[RESULT], &c->algorithm, workspace, c->workspace, stream);
+        gpu_launches_end(q, e && !is_declined(e));
         if (e && n > 0 && is_declined(e))
             e = CUBLAS_STATUS_INTERNAL_ERROR; /* a part of it is queued */
     }

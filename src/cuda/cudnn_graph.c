@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/settings.h"
 #include "core/sizes.h"
@@ -251,14 +252,6 @@ static struct {
 } plans[PLANS];
 static uint64_t plans_used;
 
-static uint64_t hash_of(const void *of, size_t n)
-{
-    const unsigned char *bytes = of;
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < n; i++) h = (h ^ bytes[i]) * 1099511628211u;
-    return h;
-}
-
 /* Those that were never asked for go first: what they have is a count. */
 static bool is_older(int i, int than)
 {
@@ -269,7 +262,7 @@ static bool is_older(int i, int than)
 /* What is kept of it, which is made now if nothing is; NULL: no memory. */
 static struct dnn_plan *find_plan(const struct dnn_kind *kind, const void *of)
 {
-    uint64_t hash = hash_of(of, kind->bytes);
+    uint64_t hash = hash_bytes(HASH_START, of, kind->bytes);
     int oldest = 0, i = 0;
     for (; i < PLANS; i++) {
         const struct dnn_plan *p = plans[i].plan;

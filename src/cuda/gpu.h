@@ -14,7 +14,15 @@
 #include "plan/result.h"
 #include "run/queue.h"
 
-enum { MAX_GPUS = 16, MODULES = 1024, RING = 64, GPU_TABLES = 32, GPU_PIECES = 4, RECORDED_MOST = 64 };
+enum {
+    MAX_GPUS = 16,
+    MODULES = 1024,
+    RING = 64,
+    GPU_TABLES = 32,
+    GPU_PIECES = 4,
+    RECORDED_MOST = 64,
+    KEPT_GRAPHS = 32
+};
 
 /* Memory of the host for copies in one direction (staging.c), in pieces; event[i]: piece i has been copied. */
 struct gpu_ring {
@@ -65,6 +73,12 @@ struct recorded_graph {
     uint8_t refused; /* how often it could not be made or updated */
 };
 
+/* One that holds kernels of a library: `key` says which, and where among the others. */
+struct kept_graph {
+    uint64_t key, used; /* when it was last */
+    void *exec;
+};
+
 /* A stream's queue: batches, and the driver's stream that their kernels are put on, which is there from the first that
  * runs on: building graphs does not use the device. */
 struct gpu_stream {
@@ -80,6 +94,9 @@ struct gpu_stream {
     bool records;
     void *recorder;
     struct recorded_graph graph[RECORDED_MOST];
+    uint64_t key; /* of what is recorded; 0: launches of ours alone */
+    struct kept_graph kept[KEPT_GRAPHS];
+    uint64_t kept_used, kept_made;
     struct gpu_notes notes;
     struct gpu_table table[GPU_TABLES];
     uint64_t tables_used;
@@ -168,6 +185,9 @@ int gpu_flush(struct gpu_stream *q);
  * failed: it was not queued. */
 void *gpu_launches_begin(struct gpu_stream *q);
 void gpu_launches_end(struct gpu_stream *q, bool failed);
+/* The same for what a library launches, which may be recorded too.  `what` tells its kernels apart: of one number they
+ * are the same each time, but for addresses. */
+void *gpu_library_begin(struct gpu_stream *q, uint64_t what);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 /* The same for a kernel that has SHARED_BYTES. */

@@ -7,16 +7,24 @@
  * is all that there is between two products of a library.  A chain of kernels can be updated to any other of as many,
  * so graphs are kept by that number: the first time there is none yet, and its launches are queued one by one.
  *
- * They are launches of our kernels alone.  Those of cuBLASLt may begin before what is ahead of them has ended, and an
- * update leaves a graph's edges as they were: a kernel of ours in the place of such a one would not wait either.
+ * Kernels of a library are another matter: they may begin before what is ahead of them has ended, and updates leave a
+ * graph's edges as they were, so that a kernel of ours in the place of such a one would not wait either.  A graph with
+ * some of them is kept by what they are and where they are in it, and updated to nothing else; the one that was used
+ * longest ago makes room for a new one.  A stream whose graphs are mostly new ones stops recording libraries.
  *
  * Invariant: what is recorded is queued before anything else is on the stream (gpu_direct), whichever thread
  * does that: captures are relaxed, and all of this is under the stream's lock. */
 #include "cuda/gpu.h"
 
+#include "core/hash.h"
 #include "core/settings.h"
 
-enum { FIRST = 8, MOST = RECORDED_MOST, REFUSED = 4 };
+enum {
+    FIRST = 8,
+    MOST = RECORDED_MOST,
+    REFUSED = 4,
+    MADE = 128, /* graphs with kernels of libraries, after which a third at least must have been there */
+};
 
 /* As the driver has them. */
 enum { CAPTURE_RELAXED = 2 };
@@ -37,6 +45,13 @@ static bool may_record(void)
     return setting_switch_kept(&kept, "MLX_CUDA_GRAPHS", true) && cu.capture_begin && cu.capture_end &&
            cu.graph_instantiate && cu.graph_update && cu.graph_launch && cu.graph_destroy && cu.graph_exec_destroy &&
            cu.graph_nodes && cu.kernel_node_params;
+}
+
+static bool may_record_libraries(const struct gpu_stream *q)
+{
+    static atomic_int kept;
+    return setting_switch_kept(&kept, "MLX_CUDA_GRAPH_PRODUCTS", false) && may_record() &&
+           (q->kept_made < MADE || q->kept_used / 3 * 2 >= q->kept_made);
 }
 
 static int queue_one(struct gpu_stream *q, void *node)
@@ -73,13 +88,59 @@ static void give_up_graph(struct gpu_stream *q, struct recorded_graph *kept)
     kept->refused++;
 }
 
-static int queue_graph(struct gpu_stream *q, void *graph)
+/* The place of the one that is kept for that key, or of the one that goes for it. */
+static struct kept_graph *place_kept(struct gpu_stream *q, uint64_t key)
+{
+    struct kept_graph *oldest = q->kept;
+    for (int i = 0; i < KEPT_GRAPHS; i++) {
+        if (q->kept[i].exec && q->kept[i].key == key)
+            return &q->kept[i];
+        if (q->kept[i].used < oldest->used)
+            oldest = &q->kept[i];
+    }
+    return oldest;
+}
+
+static void drop_kept(struct gpu_stream *q, struct kept_graph *k)
+{
+    if (!k->exec)
+        return;
+    cu.stream_wait(q->stream); /* it may be under way */
+    cu.graph_exec_destroy(k->exec);
+    *k = (struct kept_graph){ 0 };
+}
+
+static int queue_kept(struct gpu_stream *q, void *graph, uint64_t key)
+{
+    struct kept_graph *k = place_kept(q, key);
+    struct update_result r = { 0 };
+    int e = CUDA_OUT_OF_MEMORY;
+    if (k->exec && (k->key != key || cu.graph_update(k->exec, graph, &r)))
+        drop_kept(q, k);
+    for (int tries = 0; tries < 2 && e == CUDA_OUT_OF_MEMORY; tries++) {
+        for (int i = 0; i < KEPT_GRAPHS && tries; i++) drop_kept(q, &q->kept[i]);
+        e = k->exec ? 0 : cu.graph_instantiate(&k->exec, graph, 0);
+        if (e) {
+            k->exec = NULL;
+            continue;
+        }
+        q->kept_made += k->key != key;
+        k->key = key;
+        k->used = ++q->kept_used;
+        e = cu.graph_launch(k->exec, q->stream);
+    }
+    return e;
+}
+
+static int queue_graph(struct gpu_stream *q, void *graph, uint64_t key)
 {
     void *node[2 * MOST];
     size_t n = 0;
     int e = cu.graph_nodes(graph, NULL, &n);
     if (e || n == 0)
         return e;
+    if (key)
+        return queue_kept(q, graph, hash_bytes(key, &n, sizeof n));
     struct recorded_graph *kept = n <= MOST ? &q->graph[n - 1] : NULL;
     if (kept && keep_graph(kept, graph) && (e = cu.graph_launch(kept->exec, q->stream)) != CUDA_OUT_OF_MEMORY)
         return e;
@@ -97,10 +158,12 @@ int gpu_flush(struct gpu_stream *q)
     void *graph = NULL;
     if (!q->recorded)
         return 0;
+    uint64_t key = q->key;
     q->recorded = 0;
+    q->key = 0;
     int e = cu.capture_end(q->recorder, &graph);
     if (!e)
-        e = queue_graph(q, graph);
+        e = queue_graph(q, graph, key);
     if (graph)
         cu.graph_destroy(graph);
     if (e) /* launches of operations that have been reported as queued are not */
@@ -133,6 +196,24 @@ void *gpu_launches_begin(struct gpu_stream *q)
     lock_take(&q->lock);
     if (!q->recorded)
         q->records = begin_recording(q);
+    q->recorded += q->records;
+    q->launches++;
+    return q->records ? q->recorder : q->stream;
+}
+
+void *gpu_library_begin(struct gpu_stream *q, uint64_t what)
+{
+    lock_take(&q->lock);
+    if (!may_record_libraries(q)) {
+        gpu_flush(q);
+        q->launches = 0;
+        q->records = false;
+        return q->stream;
+    }
+    if (!q->recorded)
+        q->records = begin_recording(q);
+    if (q->records)
+        q->key = hash_bytes(q->key, (uint64_t[]){ (uint64_t)q->recorded, what }, 2 * sizeof what);
     q->recorded += q->records;
     q->launches++;
     return q->records ? q->recorder : q->stream;

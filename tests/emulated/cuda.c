@@ -455,13 +455,16 @@ static bool may_share(void *function, unsigned bytes)
            (!function_get(&set, 8, function) && bytes <= (unsigned)set && bytes <= most_shared(function));
 }
 
-/* A launch that is captured, and the copies of its arguments behind it. */
+/* A launch that is captured, and the copies of its arguments behind it; or a call of a library, of one argument. */
 struct node {
     emulated_fn *f;
     struct emulated_place grid, block;
     unsigned shared;
     void **args;
     struct node *next;
+    void (*call)(const void *);
+    size_t bytes;
+    uint64_t what;
 };
 
 static const size_t *sizes_of(emulated_fn *f)
@@ -478,7 +481,7 @@ static const size_t *sizes_of(emulated_fn *f)
 
 static int add_node(struct node **list, const struct node *n)
 {
-    const size_t *size = sizes_of(n->f);
+    const size_t of_call[] = { n->bytes, 0 }, *size = n->call ? of_call : sizes_of(n->f);
     size_t count = 0, bytes = 0;
     for (; size && size[count]; count++) bytes += (size[count] + 15) / 16 * 16;
     size_t head = (sizeof *n + count * sizeof(void *) + 15) / 16 * 16;
@@ -502,7 +505,9 @@ static void run_node(const struct node *n, void **args)
     int how = atomic_load(&kept);
     if (!how)
         atomic_store(&kept, how = getenv("PRETEND_IDLE") ? 2 : 1);
-    if (how == 1)
+    if (how == 1 && n->call)
+        n->call(args[0]);
+    else if (how == 1)
         emulated_launch(n->f, args, n->grid, n->block);
 }
 
@@ -518,7 +523,7 @@ int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) || !s ||
         s->context != current || extra || !(s->captured || takes(s)))
         return INVALID_VALUE;
-    struct node n = { f, { gx, gy, gz }, { bx, by, bz }, shared, args, NULL };
+    struct node n = { f, { gx, gy, gz }, { bx, by, bz }, shared, args, NULL, NULL, 0, 0 };
     if (s->captured)
         return add_node(&s->nodes, &n);
     catch_up_all();
@@ -579,6 +584,10 @@ static void copy_nodes(struct graph *to, const struct graph *from)
     to->recorder = from->recorder;
     for (const struct node *n = from->first; n; n = n->next) add_node(&to->first, n);
 }
+/* Graphs that were made, and updated, and calls of libraries in graphs that were launched; for tests. */
+extern EXPORTED int emulated_graphs[3];
+int emulated_graphs[3];
+
 int graph_instantiate(void **exec, void *graph, unsigned long long flags)
 {
     struct graph *e = calloc(1, sizeof *e);
@@ -586,6 +595,7 @@ int graph_instantiate(void **exec, void *graph, unsigned long long flags)
     if (!e || flags || (pretended && strcmp(pretended, "launch") != 0))
         return free(e), OUT_OF_MEMORY;
     copy_nodes(e, graph);
+    __atomic_fetch_add(&emulated_graphs[0], 1, __ATOMIC_RELAXED);
     *exec = e;
     return SUCCESS;
 }
@@ -593,7 +603,15 @@ int graph_update(void *exec, void *graph, void *result)
 {
     if (!result || nodes_of(exec) != nodes_of(graph))
         return INVALID_VALUE;
+    const struct node *old = ((struct graph *)exec)->first, *new = ((struct graph *)graph)->first;
+    for (; new; old = old->next, new = new->next)
+        if (old->what != new->what) {
+            fputs("emulated driver: an update puts another kernel in the place of a library's, whose edges stay\n",
+                  stderr);
+            abort();
+        }
     copy_nodes(exec, graph);
+    __atomic_fetch_add(&emulated_graphs[1], 1, __ATOMIC_RELAXED);
     return SUCCESS;
 }
 int graph_launch(void *exec, void *stream)
@@ -606,7 +624,10 @@ int graph_launch(void *exec, void *stream)
         return OUT_OF_MEMORY;
     s->recorder = g->recorder;
     catch_up_all();
-    for (struct node *n = g->first; n; n = n->next) run_node(n, n->args);
+    for (struct node *n = g->first; n; n = n->next) {
+        run_node(n, n->args);
+        __atomic_fetch_add(&emulated_graphs[2], n->call != NULL, __ATOMIC_RELAXED);
+    }
     return SUCCESS;
 }
 int graph_nodes(void *graph, void **nodes, size_t *count)
@@ -621,6 +642,8 @@ int graph_nodes(void *graph, void **nodes, size_t *count)
 int kernel_node_params(void *node, void *params)
 {
     const struct node *n = node;
+    if (n->call)
+        return INVALID_VALUE; /* it would lose what else it was launched with */
     struct {
         emulated_fn *function;
         unsigned grid[3], block[3], shared;
@@ -638,6 +661,16 @@ int kernel_node_params(void *node, void *params)
     return SUCCESS;
 }
 
-/* What a library computes at once, beside its kernels; it is not captured, an update of a graph may be wrong then. */
+/* What a library computes at once, beside its kernels. */
 EXPORTED int emulated_call(void *stream);
 int emulated_call(void *stream) { return stream_wait(stream); }
+
+/* What a library has on a stream that is captured: f of a copy of args, one of the kernels that `what` stands for.
+ * 0: it is captured; 1: the stream is none that is; else an error. */
+EXPORTED int emulated_capture(void *stream, void (*f)(const void *), void *args, size_t bytes, uint64_t what);
+int emulated_capture(void *stream, void (*f)(const void *), void *args, size_t bytes, uint64_t what)
+{
+    struct stream *s = stream;
+    struct node n = { .args = &args, .call = f, .bytes = bytes, .what = what };
+    return s && s->captured ? add_node(&s->nodes, &n) : 1;
+}

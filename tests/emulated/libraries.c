@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/dtype.h"
+#include "core/hash.h"
 #include "emulated/pretended.h"
 #include "shared/scalar.h"
 
@@ -160,17 +161,75 @@ static double element(const void *p, int type, int64_t i, bool tf32)
     return x;
 }
 
+struct multiplication {
+    struct product product;
+    struct layout layout[4];
+    float by, add;
+    const void *a, *b, *c;
+    void *d;
+};
+
+static void multiply(const void *args)
+{
+    const struct multiplication *m = args;
+    const struct product *p = &m->product;
+    const struct layout *x = &m->layout[0], *y = &m->layout[1], *plus = &m->layout[2], *z = &m->layout[3];
+    int64_t k = (int64_t)(p->turned[0] ? x->rows : x->columns);
+    bool tf32 = p->compute == CUBLAS_COMPUTE_32F_FAST_TF32, biased = p->epilogue & CUBLASLT_EPILOGUE_BIAS;
+    for (int64_t n = 0; n < z->batches; n++)
+        for (int64_t j = 0; j < (int64_t)z->columns; j++)
+            for (int64_t i = 0; i < (int64_t)z->rows; i++) {
+                double sum = 0;
+                for (int64_t l = 0; l < k; l++)
+                    sum +=
+                        element(m->a, x->type, n * x->batch + (p->turned[0] ? l + i * x->step : i + l * x->step),
+                                tf32) *
+                        element(m->b, y->type, n * y->batch + (p->turned[1] ? j + l * y->step : l + j * y->step), tf32);
+                sum *= m->by;
+                if (m->add != 0)
+                    sum += m->add * element(m->c, plus->type, n * plus->batch + i + j * plus->step, false);
+                if (biased)
+                    sum += element(p->bias, z->type, i, false);
+                if (p->epilogue & CUBLASLT_EPILOGUE_RELU && sum < 0)
+                    sum = 0;
+                if (pretends("wrong"))
+                    sum += 1;
+                int64_t to = n * z->batch + i + j * z->step;
+                if (z->type == CUDA_R_32F)
+                    ((float *)m->d)[to] = (float)sum;
+                else
+                    ((uint16_t *)m->d)[to] =
+                        z->type == CUDA_R_16F ? f16_from_f32((float)sum) : bf16_from_f32((float)sum);
+            }
+}
+
+/* What decides which kernels multiply, addresses apart. */
+static uint64_t kernels_of(const struct multiplication *m, const struct cublaslt_algorithm *algorithm)
+{
+    struct multiplication of = *m;
+    of.product.bias = of.a = of.b = of.c = of.d = NULL;
+    of.by = 0;
+    of.add = m->add != 0;
+    return hash_bytes(hash_bytes(HASH_START, &of, sizeof of), algorithm, sizeof *algorithm);
+}
+
 int matmul(void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout,
            const void *beta, const void *c, void *c_layout, void *d, void *d_layout,
            const struct cublaslt_algorithm *algorithm, void *workspace, size_t bytes, void *stream)
 {
-    const struct product *p = product;
-    const struct layout *x = a_layout, *y = b_layout, *plus = c_layout, *z = d_layout;
-    float by = *(const float *)alpha, add = *(const float *)beta;
+    const struct layout *of[] = { a_layout, b_layout, c_layout, d_layout }, *x = of[0], *z = of[3];
+    struct multiplication m;
     const void *at[] = { a, b, c, d };
+    int (*capture)(void *, void (*)(const void *), void *, size_t, uint64_t) =
+        (int (*)(void *, void (*)(const void *), void *, size_t, uint64_t))of_driver("emulated_capture");
+    memset(&m, 0, sizeof m);
+    m.product = *(const struct product *)product;
+    for (int i = 0; i < 4; i++) m.layout[i] = *of[i];
+    m.by = *(const float *)alpha, m.add = *(const float *)beta;
+    m.a = a, m.b = b, m.c = c, m.d = d;
+    const struct product *p = &m.product;
     int64_t k = (int64_t)(p->turned[0] ? x->rows : x->columns);
-    bool small = z->rows * z->columns * (uint64_t)k <= 4096, tf32 = p->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    await_copies(stream);
+    bool small = z->rows * z->columns * (uint64_t)k <= 4096;
     expect(handle && stream && algorithm->data[4] == z->rows * z->columns * (uint64_t)k, "the algorithm asked for");
     for (int i = 0; i < 4; i++) expect((uintptr_t)at[i] % algorithm->data[i] == 0, "the alignment asked for");
     if (!small && pretends("fails"))
@@ -178,40 +237,23 @@ int matmul(void *handle, void *product, const void *alpha, const void *a, void *
     if (!small && pretends("unsupported"))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     expect(small || bytes >= WORKSPACE, "the workspace asked for");
-    if (workspace)
-        memset(workspace, 0xff, bytes);
     bool biased = p->epilogue & CUBLASLT_EPILOGUE_BIAS, relu = p->epilogue & CUBLASLT_EPILOGUE_RELU, aligned = true;
     for (int i = 0; i < 4; i++) aligned &= algorithm->data[i] >= 16;
     expect(p->epilogue == CUBLASLT_EPILOGUE_NONE || !(p->epilogue & ~(CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_RELU)),
            "an epilogue that is known");
     expect(!biased || (p->bias && (uintptr_t)p->bias % algorithm->data[5] == 0), "a bias");
-    for (int64_t n = 0; n < z->batches; n++)
-        for (int64_t j = 0; j < (int64_t)z->columns; j++)
-            for (int64_t i = 0; i < (int64_t)z->rows; i++) {
-                double sum = 0;
-                for (int64_t l = 0; l < k; l++)
-                    sum +=
-                        element(a, x->type, n * x->batch + (p->turned[0] ? l + i * x->step : i + l * x->step), tf32) *
-                        element(b, y->type, n * y->batch + (p->turned[1] ? j + l * y->step : l + j * y->step), tf32);
-                sum *= by;
-                if (add != 0)
-                    sum += add * element(c, plus->type, n * plus->batch + i + j * plus->step, false);
-                if (biased)
-                    sum += element(p->bias, z->type, i, false);
-                if (relu && sum < 0)
-                    sum = 0;
-                if (pretends("wrong"))
-                    sum += 1;
-                int64_t to = n * z->batch + i + j * z->step;
-                if (z->type == CUDA_R_32F)
-                    ((float *)d)[to] = (float)sum;
-                else
-                    ((uint16_t *)d)[to] = z->type == CUDA_R_16F ? f16_from_f32((float)sum) : bf16_from_f32((float)sum);
-            }
+    int captured = capture(stream, multiply, &m, sizeof m, kernels_of(&m, algorithm));
+    expect(captured == 0 || captured == 1, "a stream");
+    if (captured == 1) {
+        await_copies(stream);
+        if (workspace)
+            memset(workspace, 0xff, bytes);
+        multiply(&m);
+    }
     int *done = emulated_products;
     __atomic_fetch_add(&done[0], 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&done[1], biased, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&done[2], tf32, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&done[2], p->compute == CUBLAS_COMPUTE_32F_FAST_TF32, __ATOMIC_RELAXED);
     __atomic_fetch_add(&done[4], relu, __ATOMIC_RELAXED);
     __atomic_fetch_add(&done[5], aligned, __ATOMIC_RELAXED);
     return 0;

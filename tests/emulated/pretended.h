@@ -25,14 +25,19 @@ static inline void expect(bool holds, const char *what)
     abort();
 }
 
+static inline void *of_driver(const char *name)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *f = driver ? dlsym(driver, name) : NULL;
+    expect(f, "the driver");
+    dlclose(driver);
+    return f;
+}
+
 /* The driver makes copies of pinned memory late. */
 static inline void await_copies(void *stream)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*wait)(void *) = driver ? (int (*)(void *))dlsym(driver, "emulated_call") : NULL;
-    expect(wait && !wait(stream), "the driver");
-    if (driver)
-        dlclose(driver);
+    int (*wait)(void *) = (int (*)(void *))of_driver("emulated_call");
+    expect(!wait(stream), "a stream");
 }
 
 #endif

@@ -1,6 +1,7 @@
 """Programs of many operations on a GPU, whatever else happens between them; launched one by one, and together
 (src/cuda/record.c). Skipped where there is no GPU."""
 
+import json
 import os
 import subprocess
 import sys
@@ -82,6 +83,107 @@ except IndexError as e:
     env = {**os.environ, "MLX_INDEX": "error"}
     said = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True).stdout
     assert said.startswith("[take] index 30 at position (7,)")
+
+
+PRODUCTS = """
+import ctypes, json
+import mlx.core as mx, mlx.nn as nn, mlx.optimizers as optim
+import numpy as np
+
+def graphs():
+    return [*(ctypes.c_int * 3).in_dll(ctypes.CDLL("libcuda.so.1"), "emulated_graphs")]
+
+r = np.random.default_rng(0)
+w = [mx.array(r.integers(-1, 2, (64, 64)).astype(np.float32)) for _ in range(6)]
+start = mx.array(r.integers(-9, 9, (32, 64)).astype(np.float32))
+
+def chain(kinds, on):
+    x = start
+    for i, kind in enumerate(kinds):
+        if kind == "s":
+            x = mx.matmul(x[:, i % 9 :], w[i % 6][i % 9 :], stream=on) % 5
+        elif kind == "p":
+            x = mx.matmul(x, w[i % 6], stream=on) % 7
+        elif kind == "r":
+            x = mx.maximum(mx.addmm(x, x, w[i % 6], stream=on), 0, stream=on) % 7
+        else:
+            x = mx.sort(x, -1, stream=on)
+    return x
+
+def counted(kinds):
+    before = graphs()
+    same = np.array_equal(np.array(chain(kinds, mx.gpu)), np.array(chain(kinds, mx.cpu)))
+    return [same] + [b - a for a, b in zip(before, graphs())]
+"""
+
+
+def with_products(code, **around):
+    folder = os.path.join(os.environ["LD_LIBRARY_PATH"].split(":")[0], "libraries")
+    env = {**os.environ, "MLX_CUDA_LIBRARIES": folder, "MLX_CUDA_GRAPH_PRODUCTS": "1", **around}
+    ran = subprocess.run([sys.executable, "-c", PRODUCTS + code], env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+emulated = pytest.mark.skipif(
+    not mx.is_available(mx.gpu)
+    or mx.device_info(mx.gpu)["device_name"] != "emulated"
+    or "PRETEND_NO_GRAPHS" in os.environ,
+    reason="counts what the emulated driver does",
+)
+
+
+@emulated
+@pytest.mark.skipif(os.environ.get("MLX_CUDA_GRAPHS") == "0", reason="there are none")
+def test_products_of_a_library_are_in_graphs():
+    """The emulated driver ends the program if an update puts another kernel where one of a library was."""
+    kinds = ["tptptptptptp" * 3, "tptrtptptptp" * 3, "tptptptptptp" * 3, "ptptptptptpt" * 3, "tpprtptsttpt" * 4]
+    got = with_products(f"print(json.dumps([counted(k) for k in {kinds!r} for _ in range(3)]))")
+    assert all(same for same, *_ in got)
+    for second, third in zip(got[1::3], got[2::3], strict=True):
+        assert third[1:] == [0, sum(second[1:3]), second[3]] and third[3] > 10
+    assert got[7][1] == 0  # it was there
+
+
+@emulated
+@pytest.mark.skipif(os.environ.get("MLX_CUDA_GRAPHS") == "0", reason="there are none")
+def test_graphs_with_products_make_room():
+    """Each chain is another one; then they are not recorded any more."""
+    code = """
+kinds = ["".join(r.choice([*"tp"], 40)) for _ in range(150)]
+print(json.dumps([counted(k) for k in kinds]))
+"""
+    got = with_products(code)
+    assert all(same for same, *_ in got)
+    assert got[20][1] > 0 and got[20][3] > 0 and got[-1][1:] == [0, 0, 0]
+
+
+@emulated
+def test_training_with_products_in_graphs():
+    code = """
+def curve():
+    mx.random.seed(3)
+    model = nn.Sequential(*[nn.Linear(48, 48) if i % 2 else nn.ReLU() for i in range(10)])
+    optimizer = optim.AdamW(1e-2)
+    x = mx.random.normal((40, 48))
+    slopes = nn.value_and_grad(model, lambda m, x: mx.square(m(x) - x[:, ::-1]).mean())
+    state = [model.state, optimizer.state]
+    def step(x):
+        loss, g = slopes(model, x)
+        optimizer.update(model, g)
+        return loss
+    step = mx.compile(step, inputs=state, outputs=state)
+    losses = []
+    for _ in range(20):
+        losses.append(step(x))
+        mx.eval(losses[-1], state)
+    return np.array(mx.stack(losses)).tolist()
+
+mx.set_default_device(mx.gpu)
+print(json.dumps([curve(), graphs()]))
+"""
+    (on, _), (off, _) = with_products(code), with_products(code, MLX_CUDA_GRAPH_PRODUCTS="0")
+    assert on == off and on[-1] < on[0]
 
 
 OTHER = [{"MLX_CUDA_GRAPHS": "0"}, {"PRETEND_NO_GRAPHS": "1"}, {"PRETEND_NO_GRAPHS": "launch"}]
