@@ -40,7 +40,7 @@ def classes(path):
 
 
 def main():
-    command = ["git", "ls-files", "*.c", "*.h", "*.cu", "*.inc", ":!third_party"]
+    command = ["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h", "*.cu", "*.inc", ":!third_party"]
     paths = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     found = [f"{path}:{number}: {what}" for path in paths for number, what in (*faults(path), *classes(path))]
     print("\n".join(found) or f"{len(paths)} C files are laid out well")

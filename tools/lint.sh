@@ -15,7 +15,7 @@ if [ "${1:-}" = --fix ]; then
 fi
 
 failed=0
-git ls-files '*.c' '*.h' '*.inc' '*.cu' ':!third_party' |
+git ls-files -co --exclude-standard '*.c' '*.h' '*.inc' '*.cu' ':!third_party' |
     xargs -P "$(nproc)" -n 16 "$bin/clang-format" --dry-run --Werror || failed=1
 "$bin/python" tools/check_layout.py || failed=1
 "$bin/python" tools/check_rooms.py || failed=1
@@ -25,7 +25,7 @@ if command -v clang-tidy >/dev/null; then
     # Built with GCC, whose own options Clang does not know.
     mkdir -p build/lint
     sed 's/ -fno-thread-jumps//' build/release/compile_commands.json > build/lint/compile_commands.json
-    git ls-files 'src/*.c' 'python/src/*.c' |
+    git ls-files -co --exclude-standard 'src/*.c' 'python/src/*.c' |
         xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/lint --warnings-as-errors='*' \
             2>/dev/null || failed=1
 else

@@ -70,6 +70,15 @@ void out_take(mx y, mx x)
     result_in(y, x->buf);
 }
 
+/* The operand whose memory y[k] may have; NULL: there is none. */
+static mx operand_for(const struct run *r, int k)
+{
+    for (int i = 0; i < r->nin; i++)
+        if (result_fits_operand(r->node, r->keep, r->y[k], r->x[i]))
+            return r->x[i];
+    return NULL;
+}
+
 int out_over(const struct run *r, int k, int i)
 {
     if (!result_fits_operand(r->node, r->keep, r->y[k], r->x[i]))
@@ -80,26 +89,23 @@ int out_over(const struct run *r, int k, int i)
 
 int out_from_any(const struct run *r, int k)
 {
-    for (int i = 0; i < r->nin; i++)
-        if (result_fits_operand(r->node, r->keep, r->y[k], r->x[i])) {
-            mx x = r->x[i];
-            if (atomic_load_explicit(&x->buf->sides, memory_order_relaxed))
-                buffer_leave_devices(x->buf);
-            result_in(r->y[k], x->buf);
-            x->buf = NULL;
-            return 0;
-        }
-    return out_new(r, k);
+    mx x = operand_for(r, k);
+    if (!x)
+        return out_new(r, k);
+    if (atomic_load_explicit(&x->buf->sides, memory_order_relaxed))
+        buffer_leave_devices(x->buf);
+    result_in(r->y[k], x->buf);
+    x->buf = NULL;
+    return 0;
 }
 
 int out_over_any(const struct run *r, int k)
 {
-    for (int i = 0; i < r->nin; i++)
-        if (result_fits_operand(r->node, r->keep, r->y[k], r->x[i])) {
-            out_take(r->y[k], r->x[i]);
-            return 0;
-        }
-    return out_new(r, k);
+    mx x = operand_for(r, k);
+    if (!x)
+        return out_new(r, k);
+    out_take(r->y[k], x);
+    return 0;
 }
 
 /* ---- facts */

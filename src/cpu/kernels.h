@@ -36,6 +36,13 @@ typedef void transpose_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t
 /* y = c ? a : b by element width; strides 0 or 1 */
 typedef void select_fn(void *y, const void *c, int sc, const void *a, int sa, const void *b, int sb, size_t n);
 
+/* Tables of their own: struct <name>_kernels of kernels/<name>.h (quantize.h, trees.h), one of each at a level. */
+/* clang-format off */
+#define CPU_TABLES(X)                                                                \
+    X(gemm) X(hadamard) X(index) X(quant) X(reduce) X(random) X(norm) X(fft)         \
+    X(attention) X(sort) X(scan) X(factor) X(tree)
+/* clang-format on */
+
 struct cpu_kernels {
     const char *isa;
     /* Indexed by the dtype computed in; NULL where the row does not take it.  Half types are NULL
@@ -46,19 +53,9 @@ struct cpu_kernels {
     move_fn *move[4];                  /* by log2 of the element size */
     transpose_fn *transpose[4];
     select_fn *select[4];
-    const struct gemm_kernels *gemm;           /* kernels/gemm.h */
-    const struct hadamard_kernels *hadamard;   /* kernels/hadamard.h */
-    const struct index_kernels *index;         /* kernels/index.h */
-    const struct quant_kernels *quant;         /* kernels/quantize.h */
-    const struct reduce_kernels *reduce;       /* kernels/reduce.h */
-    const struct random_kernels *random;       /* kernels/random.h */
-    const struct norm_kernels *norm;           /* kernels/norm.h */
-    const struct fft_kernels *fft;             /* kernels/fft.h */
-    const struct attention_kernels *attention; /* kernels/attention.h */
-    const struct sort_kernels *sort;           /* kernels/sort.h */
-    const struct scan_kernels *scan;           /* kernels/scan.h */
-    const struct factor_kernels *factor;       /* kernels/factor.h */
-    const struct tree_kernels *tree;           /* kernels/trees.h */
+#define X(name) const struct name##_kernels *name;
+    CPU_TABLES(X)
+#undef X
 };
 
 extern const struct cpu_kernels *cpu;                         /* chosen at start-up by cpu/dispatch.c */

@@ -20,8 +20,8 @@ int out_new(const struct run *r, int k);
 int out_over(const struct run *r, int k, int i);
 /* Tries operands in order. */
 int out_over_any(const struct run *r, int k);
-/* The same for who has the operands' addresses already: one that gives its memory has none any more, which spares
- * counting who has it. */
+/* The same for who has the operands' addresses already: one that gives its memory has none afterwards (its `buf` is
+ * NULL), which spares counting who has it. */
 int out_from_any(const struct run *r, int k);
 
 /* y takes over the memory of x, of its size and type size, which nobody will look at again. */

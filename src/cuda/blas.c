@@ -353,16 +353,21 @@ static const void *part_at(const struct product_plan *p, const struct blas_work 
     return (const char *)w->part[i] + offset_of(p, w, n, which < 0 ? steps : p->batch[which]) * (int64_t)itemsize(of);
 }
 
+/* Which kernels it comes to, addresses apart. */
+static uint64_t kernels_of(const struct blas_work *w, const struct cublaslt_choice *c, bool adds)
+{
+    uint64_t h = hash_bytes(HASH_START, &w->product, sizeof w->product);
+    h = hash_bytes(h, &c->algorithm, sizeof c->algorithm);
+    return hash_bytes(h, &adds, sizeof adds);
+}
+
 static int queue_work(const struct run *r, const struct product_plan *p, const struct blas_work *w, struct blas *b,
                       const struct blas_handles *h, const struct cublaslt_choice *c, void *workspace,
                       const struct blas_terms *terms)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
     float by = (float)terms->alpha, plus = r->nin > 2 && !w->bias ? (float)terms->beta : 0;
-    uint64_t what =
-        hash_bytes(hash_bytes(HASH_START, &w->product, sizeof w->product), &c->algorithm, sizeof c->algorithm);
-    bool adds = plus != 0;
-    what = hash_bytes(what, &adds, sizeof adds);
+    uint64_t what = gpu_records_libraries() ? kernels_of(w, c, plus != 0) : 0;
     int e = 0;
     for (int64_t n = 0; n < w->times && !e; n++) {
         void *stream = gpu_library_begin(q, what);

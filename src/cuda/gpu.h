@@ -17,11 +17,11 @@
 enum {
     MAX_GPUS = 16,
     MODULES = 1024,
-    RING = 64,
-    GPU_TABLES = 32,
-    GPU_PIECES = 4,
-    RECORDED_MOST = 64,
-    KEPT_GRAPHS = 32
+    RING = 64,          /* marks of a stream that have events of their own */
+    GPU_TABLES = 32,    /* what runners keep on the device from call to call */
+    GPU_PIECES = 4,     /* of pinned memory, for each direction */
+    RECORDED_MOST = 64, /* launches in a graph */
+    KEPT_GRAPHS = 32,   /* with kernels of libraries, of a stream */
 };
 
 /* Memory of the host for copies in one direction (staging.c), in pieces; event[i]: piece i has been copied. */
@@ -188,6 +188,8 @@ void gpu_launches_end(struct gpu_stream *q, bool failed);
 /* The same for what a library launches, which may be recorded too.  `what` tells its kernels apart: of one number they
  * are the same each time, but for addresses. */
 void *gpu_library_begin(struct gpu_stream *q, uint64_t what);
+/* Is `what` looked at? */
+bool gpu_records_libraries(void);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 /* The same for a kernel that has SHARED_BYTES. */

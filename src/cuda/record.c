@@ -1,7 +1,7 @@
 /* record.c: launches that reach the driver together.
  *
  * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one that is
- * captured and updates a graph which has been launched before costs less than 2.  From the FIRST launch on, of a batch
+ * captured and updates a graph which has been launched before costs less than 2.  From the ninth launch on, of a batch
  * or since something else was queued, launches are captured on a stream of its own, `recorder`, MOST at a time, and
  * queued on the stream as a graph.  Capturing, updating and launching take longer than two or three launches do, which
  * is all that there is between two products of a library.  A chain of kernels can be updated to any other of as many,
@@ -20,7 +20,7 @@
 #include "core/settings.h"
 
 enum {
-    FIRST = 8,
+    ALONE = 8, /* launches in a row, after which the next are captured */
     MOST = RECORDED_MOST,
     REFUSED = 4,
     MADE = 128, /* graphs with kernels of libraries, after which a third at least must have been there */
@@ -45,13 +45,6 @@ static bool may_record(void)
     return setting_switch_kept(&kept, "MLX_CUDA_GRAPHS", true) && cu.capture_begin && cu.capture_end &&
            cu.graph_instantiate && cu.graph_update && cu.graph_launch && cu.graph_destroy && cu.graph_exec_destroy &&
            cu.graph_nodes && cu.kernel_node_params;
-}
-
-static bool may_record_libraries(const struct gpu_stream *q)
-{
-    static atomic_int kept;
-    return setting_switch_kept(&kept, "MLX_CUDA_GRAPH_PRODUCTS", false) && may_record() &&
-           (q->kept_made < MADE || q->kept_used / 3 * 2 >= q->kept_made);
 }
 
 static int queue_one(struct gpu_stream *q, void *node)
@@ -115,6 +108,8 @@ static int queue_kept(struct gpu_stream *q, void *graph, uint64_t key)
     struct kept_graph *k = place_kept(q, key);
     struct update_result r = { 0 };
     int e = CUDA_OUT_OF_MEMORY;
+    q->kept_used++;
+    q->kept_made += !k->exec || k->key != key;
     if (k->exec && (k->key != key || cu.graph_update(k->exec, graph, &r)))
         drop_kept(q, k);
     for (int tries = 0; tries < 2 && e == CUDA_OUT_OF_MEMORY; tries++) {
@@ -124,9 +119,8 @@ static int queue_kept(struct gpu_stream *q, void *graph, uint64_t key)
             k->exec = NULL;
             continue;
         }
-        q->kept_made += k->key != key;
         k->key = key;
-        k->used = ++q->kept_used;
+        k->used = q->kept_used;
         e = cu.graph_launch(k->exec, q->stream);
     }
     return e;
@@ -134,20 +128,20 @@ static int queue_kept(struct gpu_stream *q, void *graph, uint64_t key)
 
 static int queue_graph(struct gpu_stream *q, void *graph, uint64_t key)
 {
-    void *node[2 * MOST];
+    void *node[MOST];
     size_t n = 0;
     int e = cu.graph_nodes(graph, NULL, &n);
     if (e || n == 0)
         return e;
     if (key)
         return queue_kept(q, graph, hash_bytes(key, &n, sizeof n));
-    struct recorded_graph *kept = n <= MOST ? &q->graph[n - 1] : NULL;
-    if (kept && keep_graph(kept, graph) && (e = cu.graph_launch(kept->exec, q->stream)) != CUDA_OUT_OF_MEMORY)
-        return e;
-    if (kept && kept->exec)
-        give_up_graph(q, kept);
-    if (n > 2 * MOST)
+    if (n > MOST) /* a node for each launch */
         return CUDA_INVALID_VALUE;
+    struct recorded_graph *kept = &q->graph[n - 1];
+    if (keep_graph(kept, graph) && (e = cu.graph_launch(kept->exec, q->stream)) != CUDA_OUT_OF_MEMORY)
+        return e;
+    if (kept->exec)
+        give_up_graph(q, kept);
     e = cu.graph_nodes(graph, node, &n);
     for (size_t i = 0; i < n && !e; i++) e = queue_one(q, node[i]);
     return e;
@@ -182,7 +176,7 @@ void *gpu_direct(struct gpu_stream *q)
 
 static bool begin_recording(struct gpu_stream *q)
 {
-    if (!may_record() || q->launches < FIRST)
+    if (!may_record() || q->launches < ALONE)
         return false;
     if (!q->recorder && cu.stream_create(&q->recorder, CUDA_STREAM_NON_BLOCKING)) {
         q->recorder = NULL;
@@ -201,10 +195,22 @@ void *gpu_launches_begin(struct gpu_stream *q)
     return q->records ? q->recorder : q->stream;
 }
 
+bool gpu_records_libraries(void)
+{
+    static atomic_int kept;
+    return setting_switch_kept(&kept, "MLX_CUDA_GRAPH_PRODUCTS", false) && may_record();
+}
+
+/* It is worth it where graphs are mostly ones that were made before. */
+static bool comes_back(const struct gpu_stream *q)
+{
+    return q->kept_made < MADE || q->kept_used / 3 * 2 >= q->kept_made;
+}
+
 void *gpu_library_begin(struct gpu_stream *q, uint64_t what)
 {
     lock_take(&q->lock);
-    if (!may_record_libraries(q)) {
+    if (!gpu_records_libraries() || !comes_back(q)) {
         gpu_flush(q);
         q->launches = 0;
         q->records = false;
@@ -213,7 +219,7 @@ void *gpu_library_begin(struct gpu_stream *q, uint64_t what)
     if (!q->recorded)
         q->records = begin_recording(q);
     if (q->records)
-        q->key = hash_bytes(q->key, (uint64_t[]){ (uint64_t)q->recorded, what }, 2 * sizeof what);
+        q->key = hash_bytes(q->key ? q->key : HASH_START, (uint64_t[]){ (uint64_t)q->recorded, what }, 2 * sizeof what);
     q->recorded += q->records;
     q->launches++;
     return q->records ? q->recorder : q->stream;

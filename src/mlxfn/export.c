@@ -151,7 +151,7 @@ void export_refuse(const struct exporter *e, const struct op *op)
                 op->label);
     else
         mx_fail("[export_function] Unable to serialize primitive %s: %s cannot be exported", op->label,
-                op == &op_cpu_kernel || op == &op_cuda_kernel ? "a kernel" : "it");
+                op == &op_cpu_kernel || op == &op_cuda_kernel ? "a kernel" : "it"); /* no .fits, no row of forms.def */
 }
 
 int export_widest(const struct graph *g)

@@ -15,7 +15,9 @@
 #include "run/fuse.h"
 #include "transform/body.h"
 
-enum { WORTH_FUSING = 8192 /* elements: below that a pass over them costs less than planning one for several */ };
+/* Elements: below that a pass over them costs less than planning one for several.  More than where nothing is laid out
+ * beforehand (run/fuse.c). */
+enum { WORTH_FUSING = 8192 };
 
 /* An entry, or several that run as one. */
 struct step {
@@ -71,7 +73,7 @@ static int make_values(struct steps *s, const struct dims in[])
 /* at[i]: when entry i runs.  last[i]: when value i is looked at last, but for those who run with its
  * maker; INT_MAX if it is to stay, -1 if nobody looks. */
 struct layout {
-    int *at, *last;
+    int *at, *last, *maker; /* maker: when a value is made */
     bool *made;
     int n_counts, n_drops;
 };
@@ -79,19 +81,18 @@ struct layout {
 static void find_last(const struct steps *s, int carried, struct layout *l)
 {
     const struct graph *g = s->g;
-    int *maker = l->at + g->r.n; /* when a value is made */
-    for (int i = 0; i < s->n_values; i++) l->last[i] = maker[i] = -1;
+    for (int i = 0; i < s->n_values; i++) l->last[i] = l->maker[i] = -1;
     for (int i = 0; i < g->r.n; i++) {
         const struct node *n = g->r.entries[i].node;
         for (int k = 0; k < n->nin; k++) {
             int v = graph_reads(g, i)[k];
-            if (maker[v] != l->at[i] && l->last[v] < l->at[i])
+            if (l->maker[v] != l->at[i] && l->last[v] < l->at[i])
                 l->last[v] = l->at[i];
         }
-        for (int k = 0; k < n->nout; k++) maker[graph_makes(g, i)[k]] = l->at[i];
+        for (int k = 0; k < n->nout; k++) l->maker[graph_makes(g, i)[k]] = l->at[i];
     }
     for (int i = 0; i < s->n_values; i++) {
-        l->made[i] = maker[i] >= 0;
+        l->made[i] = l->maker[i] >= 0;
         if (!l->made[i] && i >= carried)
             l->last[i] = INT_MAX;
     }
@@ -369,7 +370,8 @@ int steps_open(struct steps *s, const char *who, struct stream *on, struct graph
     s->n_values = s->g->r.n_values;
     size_t values = (size_t)s->n_values + 1;
     struct layout l = { .at = mx_malloc(((size_t)s->g->r.n + 2 * values) * sizeof *l.at) };
-    l.last = l.at ? l.at + s->g->r.n + values : NULL;
+    l.maker = l.at ? l.at + s->g->r.n : NULL;
+    l.last = l.at ? l.maker + values : NULL;
     l.made = l.at ? mx_malloc(values) : NULL;
     int failed = !l.made || make_values(s, in) || make_nodes(s) || fuse(s);
     if (!failed) {

@@ -1,9 +1,9 @@
 /* compiled.c: the operations of a compiled function as one.
  *
- * A call of a small function made a node, an array and an entry of each operation, which took many times as long as
- * computing it.  Where nobody can follow the results back to the operands (compile.c) one node stands for all, whose
- * argument is the graph; where it is run (run/control.c) nodes and arrays of its own are kept from call to call.  Its
- * rules are those of the graph, called again. */
+ * Of a small function, a node, an array and an entry for each operation take many times as long as computing it. Where
+ * nobody can follow the results back to the operands (compile.c) one node stands for all, whose argument is the graph;
+ * where it is run (run/steps.c) nodes and arrays of its own are kept from call to call.  Its rules are those of the
+ * graph, called again. */
 #include "transform/control.h"
 
 #include <stdlib.h>

@@ -50,7 +50,8 @@ def build(tree):
         "-DCMAKE_C_FLAGS_DEBUG=-O1",
         "-DMLX_KERNEL_LEVELS=base",  # the others are the same text
     ]
-    subprocess.run(configure, check=True, capture_output=True)
+    configured = subprocess.run(configure, capture_output=True, text=True)
+    assert configured.returncode == 0, configured.stderr[-3000:]
     return build_again(tree)
 
 
@@ -64,7 +65,8 @@ def build_again(tree):
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
     tree = tmp_path_factory.mktemp("copy") / "tree"
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    files = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
     for file in filter(None, files):
         (tree / file).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / file).exists():

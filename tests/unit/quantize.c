@@ -253,6 +253,21 @@ static const struct rule_case cases[] = {
     { "hadamard", transform, 1, { { DT_float64, 2, { 2, 12 }, -1, 1 } } },
 };
 
+/* Derivatives and batches of those in float64. */
+static void rules(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct rule_case *c = &cases[i];
+        if (c->x[0].dtype != DT_float64)
+            continue;
+        check_derivatives(c);
+        check_batching(c);
+        if (c->n < RULE_OPERANDS)
+            check_second_derivatives(c);
+    }
+}
+
 static void allocations(void **state)
 {
     (void)state;
@@ -264,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agree),
         cmocka_unit_test(products_of_halves),
+        cmocka_unit_test(rules),
         cmocka_unit_test(allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,11 @@
-/* quantize.c: products with packed weights at one instruction-set level. */
+/* quantize.c: packed weights as numbers and products with them, at one instruction-set level. */
+#include "cpu/kernels/level.h"
+
 #include "cpu/kernels/quantize.h"
 
-#include "cpu/kernels/level.h"
+#include "shared/scalar.h"
+
+#include "shared/quantize.h"
 
 #if defined __AVX512F__
 #include <immintrin.h>
@@ -162,13 +166,9 @@ static void from_e4m3(float *y, const uint8_t *x, int64_t n)
     }
 }
 
-/* Powers of two from 2^-127 on; the last is NaN. */
 static void from_e8m0(float *y, const uint8_t *x, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t e = x[i], u = e == 0 ? 0x00400000u : e == 255 ? 0x7fc00000u : e << 23;
-        memcpy(y + i, &u, sizeof u);
-    }
+    for (int64_t i = 0; i < n; i++) y[i] = f32_from_e8m0(x[i]);
 }
 
 /* n numbers from place i on, and zeros after them for a vector. */
@@ -563,12 +563,6 @@ FORMAT(QUANT_FP4, false)
 FORMAT(QUANT_FP8, false)
 
 extern const struct quant_kernels LEVEL(quant_kernels);
-void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
-                            int bits);
-void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
-                              bool nv, float factor);
-void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
-
 #define ROW_OF(f, e, w) \
     [f] = { e, w, f == QUANT_4 ? 4 : f == QUANT_8 ? 8 : 0, dot_##f, add_rows_##f, unpack_##f, across_##f, PAIRS_OF(f) }
 const struct quant_kernels LEVEL(quant_kernels) = {

@@ -76,4 +76,12 @@ struct quant_kernels {
     void (*from_e4m3)(float *y, const uint8_t *x, int64_t n);
 };
 
+#ifdef LEVEL /* of kernels/quantize_pack.c */
+void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
+                            int bits);
+void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
+                              bool nv, float factor);
+void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
+#endif
+
 #endif

@@ -1,7 +1,7 @@
 /* quantize_pack.c: numbers into groups of codes, at one instruction-set level. */
-#include "cpu/kernels/quantize.h"
-
 #include "cpu/kernels/level.h"
+
+#include "cpu/kernels/quantize.h"
 #include "shared/scalar.h"
 
 #include "shared/quantize.h"
@@ -63,8 +63,6 @@ static bool least_and_most(const float *x, int n, float *low, float *high)
     }
 
 void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
-                            int bits);
-void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
                             int bits)
 {
     for (int64_t g = 0; g < groups; g++, x += group, w += group * bits / 32) {
@@ -82,14 +80,11 @@ void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const flo
     }
 }
 
-void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
 void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n)
 {
     IVDEP for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)e4m3_of(x[i]);
 }
 
-void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
-                              bool nv, float factor);
 void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
                               bool nv, float factor)
 {

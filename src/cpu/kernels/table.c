@@ -30,19 +30,9 @@ move_fn LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8);
 transpose_fn LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(transpose_8);
 select_fn LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8);
 
-extern const struct hadamard_kernels LEVEL(hadamard_kernels);
-extern const struct index_kernels LEVEL(index_kernels);
-extern const struct reduce_kernels LEVEL(reduce_kernels);
-extern const struct quant_kernels LEVEL(quant_kernels);
-extern const struct random_kernels LEVEL(random_kernels);
-extern const struct gemm_kernels LEVEL(gemm_kernels);
-extern const struct norm_kernels LEVEL(norm_kernels);
-extern const struct fft_kernels LEVEL(fft_kernels);
-extern const struct attention_kernels LEVEL(attention_kernels);
-extern const struct sort_kernels LEVEL(sort_kernels);
-extern const struct scan_kernels LEVEL(scan_kernels);
-extern const struct factor_kernels LEVEL(factor_kernels);
-extern const struct tree_kernels LEVEL(tree_kernels);
+#define X(name) extern const struct name##_kernels LEVEL(name##_kernels);
+CPU_TABLES(X)
+#undef X
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -68,17 +58,7 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .move = { LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8) },
     .transpose = { LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(transpose_8) },
     .select = { LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8) },
-    .hadamard = &LEVEL(hadamard_kernels),
-    .index = &LEVEL(index_kernels),
-    .reduce = &LEVEL(reduce_kernels),
-    .quant = &LEVEL(quant_kernels),
-    .random = &LEVEL(random_kernels),
-    .gemm = &LEVEL(gemm_kernels),
-    .norm = &LEVEL(norm_kernels),
-    .fft = &LEVEL(fft_kernels),
-    .attention = &LEVEL(attention_kernels),
-    .sort = &LEVEL(sort_kernels),
-    .scan = &LEVEL(scan_kernels),
-    .factor = &LEVEL(factor_kernels),
-    .tree = &LEVEL(tree_kernels),
+#define X(name) .name = &LEVEL(name##_kernels),
+    CPU_TABLES(X)
+#undef X
 };
