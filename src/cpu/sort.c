@@ -495,60 +495,37 @@ int run_argpartition(const struct run *r) { return run_order(r, true, kth_of(r))
 /* ---- searchsorted */
 
 struct search {
-    const char *key, *value; /* of the sequence and of what is looked for */
+    enum dtype t;
+    size_t size, width;    /* of an element and of its key */
+    const char *x, *value; /* the sequences and what is looked for in them */
+    char *key;             /* of the sequences */
     uint32_t *y;
-    size_t width;
     int64_t n, each; /* values of one sequence */
     bool right;
 };
 
-/* For each of TOGETHER values: how many of n > 0 sorted keys are below it, or not above it.  The searches go on side by
- * side, so that none waits for another's loads and nothing is guessed; each takes the steps that it would take alone,
- * on which the answer depends where keys are not sorted. */
-enum { TOGETHER = 8 };
-#define SEARCH(T)                                                                                       \
-    static void search_##T(uint32_t *y, const T *key, int64_t n, const T *v, const bool right)          \
-    {                                                                                                   \
-        int64_t at[TOGETHER] = { 0 }, left[TOGETHER];                                                   \
-        for (int i = 0; i < TOGETHER; i++) left[i] = n;                                                 \
-        for (int64_t most = n; most > 0; most /= 2)                                                     \
-            for (int i = 0; i < TOGETHER; i++) {                                                        \
-                int64_t half = left[i] / 2, some = -(int64_t)(left[i] > 0);                             \
-                T k = key[(at[i] + half) & some];                                                       \
-                int64_t go = -(int64_t)(right ? k <= v[i] : k < v[i]) & some;                           \
-                at[i] += (half + 1) & go;                                                               \
-                left[i] = half - (go & ~left[i] & 1); /* what is left beyond it, or before it */        \
-            }                                                                                           \
-        for (int i = 0; i < TOGETHER; i++) y[i] = (uint32_t)at[i];                                      \
-    }                                                                                                   \
-    /* `some` values, at most TOGETHER. */                                                              \
-    static void search_some_##T(uint32_t *y, const T *key, int64_t n, const T *v, int some, bool right) \
-    {                                                                                                   \
-        T value[TOGETHER] = { 0 };                                                                      \
-        uint32_t place[TOGETHER] = { 0 };                                                               \
-        memcpy(value, v, (size_t)some * sizeof *v);                                                     \
-        if (n > 0 && right)                                                                             \
-            search_##T(place, key, n, value, true);                                                     \
-        else if (n > 0)                                                                                 \
-            search_##T(place, key, n, value, false);                                                    \
-        memcpy(y, place, (size_t)some * sizeof *y);                                                     \
-    }
-SEARCH(int32_t)
-SEARCH(int64_t)
-
 static void search_range(void *ctx, int64_t begin, int64_t end)
 {
     const struct search *s = ctx;
+    enum { TILE = 512 };
+    int64_t room[TILE];
+    void *key = room;
     for (int64_t i = begin, some; i < end; i += some) {
-        int64_t at = i / s->each * s->n;
-        some = least(least(end - i, TOGETHER), s->each - i % s->each);
+        some = least(least(end - i, TILE), s->each - i % s->each);
+        const char *sequence = s->key + (size_t)(i / s->each * s->n) * s->width;
+        cpu->sort->keys[s->t](key, s->value + (size_t)i * s->size, (size_t)some, true);
         if (s->width == 4)
-            search_some_int32_t(s->y + i, (const int32_t *)s->key + at, s->n, (const int32_t *)s->value + i, (int)some,
-                                s->right);
+            cpu->sort->search_i32(s->y + i, (const int32_t *)sequence, (size_t)s->n, key, (size_t)some, s->right);
         else
-            search_some_int64_t(s->y + i, (const int64_t *)s->key + at, s->n, (const int64_t *)s->value + i, (int)some,
-                                s->right);
+            cpu->sort->search_i64(s->y + i, (const int64_t *)sequence, (size_t)s->n, key, (size_t)some, s->right);
     }
+}
+
+static void sequence_keys(void *ctx, int64_t begin, int64_t end)
+{
+    const struct search *s = ctx;
+    cpu->sort->keys[s->t](s->key + (size_t)begin * s->width, s->x + (size_t)begin * s->size, (size_t)(end - begin),
+                          true);
 }
 
 int run_searchsorted(const struct run *r)
@@ -560,19 +537,21 @@ int run_searchsorted(const struct run *r)
         return 1;
     mx zx = row_major(x, &hold_x), zv = row_major(v, &hold_v);
     size_t width = key_width(x->dtype);
-    struct buffer *b = is_nil(zx) || is_nil(zv) ? NULL : buffer_new((size_t)(x->size + v->size) * width);
+    struct buffer *b = is_nil(zx) || is_nil(zv) ? NULL : buffer_new((size_t)x->size * width);
     if (b) {
         int64_t n = dim(x, -1), sequences = 1;
         for (int i = 0; i < x->ndim - 1; i++) sequences *= x->shape[i];
-        struct search s = { .key = b->host,
-                            .value = (char *)b->host + (size_t)x->size * width,
-                            .y = host(r->y[0]),
+        struct search s = { .t = x->dtype,
+                            .size = itemsize(x),
                             .width = width,
+                            .x = host(zx),
+                            .value = host(zv),
+                            .key = b->host,
+                            .y = host(r->y[0]),
                             .n = n,
+                            .each = sequences ? v->size / sequences : 1,
                             .right = ((const struct searchsorted_args *)r->args)->right };
-        s.each = sequences ? v->size / sequences : 1;
-        cpu->sort->keys[x->dtype](b->host, host(zx), (size_t)x->size, true);
-        cpu->sort->keys[x->dtype]((char *)b->host + (size_t)x->size * width, host(zv), (size_t)v->size, true);
+        pool_for(x->size, WORTH_MOVED, sequence_keys, &s);
         pool_for(v->size, WORTH_SEARCHED, search_range, &s);
         buffer_release(b);
     }

@@ -1,5 +1,5 @@
-/* The sorting kernels of every instruction-set level, called directly: against qsort, with ties, runs
- * and the largest key among the elements, at odd lengths and places, and with guards on both sides. */
+/* The sorting kernels of every instruction-set level, called directly: against qsort and single searches, with ties,
+ * runs and the largest key among the elements, at odd lengths and places, and with guards on both sides. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,11 +71,19 @@ static void both(const struct cpu_kernels *k)
     sorts_i64(k, INT64_MIN, INT64_MAX);
 }
 
+static void search(const struct cpu_kernels *k)
+{
+    searches_i32(k, INT32_MIN, INT32_MAX);
+    searches_i64(k, INT64_MIN, INT64_MAX);
+}
+
 static void test_sorts(void **state) { (void)state, on_every_level(both); }
 static void test_keys(void **state) { (void)state, on_every_level(keys); }
+static void test_searches(void **state) { (void)state, on_every_level(search); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sorts), cmocka_unit_test(test_keys) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sorts), cmocka_unit_test(test_keys),
+                                        cmocka_unit_test(test_searches) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

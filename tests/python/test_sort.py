@@ -1,5 +1,7 @@
 """Orders: sort, argsort, partition, topk, median, searchsorted, unique, permutation."""
 
+import bisect
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -182,6 +184,19 @@ def test_searchsorted(name):
         np.array(mx.vmap(mx.searchsorted, (None, 1))(a[0], v)),
         [np.searchsorted(np.array(a[0]), q) for q in np.array(v).T],
     )
+
+
+@pytest.mark.parametrize("name", ["int16", "uint32", "int64", "float16", "float32", "float64"])
+def test_searchsorted_of_sequences_in_no_order(name):
+    """Where the steps of a search by halves end, as those of Python's own do."""
+    rng = np.random.default_rng(11)
+    for n, count in [*((n, 37) for n in range(71)), (127, 600), (128, 601), (129, 9), (1023, 2100), (1025, 4000)]:
+        a, x = both(draw(rng, n, name, n % 2), name)
+        v, y = both(draw(rng, count, name, n % 2), name)
+        ranks = np.unique(np.concatenate([x, y]), return_inverse=True)[1].tolist()
+        for side, search in (("left", bisect.bisect_left), ("right", bisect.bisect_right)):
+            want = [search(ranks[:n], r) for r in ranks[n:]]
+            np.testing.assert_array_equal(np.array(mx.searchsorted(a, v, side)), want)
 
 
 def check_unique(x, size, fill=None):

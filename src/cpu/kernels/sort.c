@@ -23,7 +23,11 @@
  * part(x, v, l, r) writes the elements below v to l and the others in front of r; returns how many
  * were below.  It may write anything to the other places of a vector from l on, and to those of a
  * vector before r.
- * pack(x, v, l, h) writes them from l and from h on, again whole vectors. */
+ * pack(x, v, l, h) writes them from l and from h on, again whole vectors.
+ *
+ * For searches, with LANES a set of lanes: before, middle (of two places), look (at places in memory, in the lanes that
+ * are on), after (the lanes that are on and go on after the key), choose, beyond (the next place or another) and
+ * store_places (as 32 bits). */
 
 #define EPI_i32 epi32 /* how the names of instructions end */
 #define EPI_i64 epi64
@@ -39,6 +43,8 @@
 #define COUNT_i64(mask) __builtin_popcount(_cvtmask8_u32(mask))
 #define MASK_i32 __mmask16
 #define MASK_i64 __mmask8
+#define GATHER_i32 _mm512_mask_i32gather_epi32
+#define GATHER_i64 _mm512_mask_i64gather_epi64
 #define SORT_VECTORS "cpu/kernels/sort_avx512.inc"
 
 #elif defined(__AVX2__) && defined(__BMI2__)
@@ -72,6 +78,8 @@ TEMPLATE __m256i least_i64(__m256i a, __m256i b) { return _mm256_blendv_epi8(a, 
 TEMPLATE __m256i most_i64(__m256i a, __m256i b) { return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)); }
 TEMPLATE __m256i all_i32(int32_t v) { return _mm256_set1_epi32(v); }
 TEMPLATE __m256i all_i64(int64_t v) { return _mm256_set1_epi64x(v); }
+#define GATHER_i32 _mm256_mask_i32gather_epi32
+#define GATHER_i64 _mm256_mask_i64gather_epi64
 #define SORT_VECTORS "cpu/kernels/sort_avx2.inc"
 
 #else
@@ -168,6 +176,8 @@ const struct sort_kernels LEVEL(sort_kernels) = {
     .select_i64 = select_i64,
     .split_i32 = split_i32,
     .split_i64 = split_i64,
+    .search_i32 = search_i32,
+    .search_i64 = search_i64,
 #define X(name, suffix, ...) [DT_##name] = keys_##suffix,
     .keys = { MX_DTYPES(X) },
 #undef X

@@ -25,6 +25,9 @@ struct sort_kernels {
     /* All below v first; returns how many they are. */
     size_t (*split_i32)(int32_t *p, size_t n, int32_t v);
     size_t (*split_i64)(int64_t *p, size_t n, int64_t v);
+    /* For each of count values how many of n < 2^31 sorted keys are below it, or with `right` not above it. */
+    void (*search_i32)(uint32_t *y, const int32_t *key, size_t n, const int32_t *v, size_t count, bool right);
+    void (*search_i64)(uint32_t *y, const int64_t *key, size_t n, const int64_t *v, size_t count, bool right);
     sort_keys_fn *keys[DT_COUNT];
     sort_values_fn *values[DT_COUNT]; /* NULL for complex64, whose zeros lose their sign */
     /* p[i] = key[i] << 32 | first + i */
