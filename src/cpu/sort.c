@@ -521,6 +521,34 @@ static void search_range(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+static int64_t key_at(const struct search *s, const char *p)
+{
+    union {
+        int32_t v32;
+        int64_t v64;
+    } key;
+    cpu->sort->keys[s->t](&key, p, 1, true);
+    return s->width == 4 ? key.v32 : key.v64;
+}
+
+/* The same steps for few values, for which no keys are made but of the elements that they meet. */
+static void search_few(void *ctx, int64_t begin, int64_t end)
+{
+    const struct search *s = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        const char *sequence = s->x + (size_t)(i / s->each * s->n) * s->size;
+        int64_t low = 0, high = s->n, value = key_at(s, s->value + (size_t)i * s->size);
+        while (low < high) {
+            int64_t middle = (low + high) / 2, key = key_at(s, sequence + (size_t)middle * s->size);
+            if (s->right ? key <= value : key < value)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        s->y[i] = (uint32_t)low;
+    }
+}
+
 static void sequence_keys(void *ctx, int64_t begin, int64_t end)
 {
     const struct search *s = ctx;
@@ -536,8 +564,10 @@ int run_searchsorted(const struct run *r)
     if (out_new(r, 0))
         return 1;
     mx zx = row_major(x, &hold_x), zv = row_major(v, &hold_v);
+    enum { FEW = 2048 }; /* elements of sequences for each value: beyond that, keys of all take longer */
     size_t width = key_width(x->dtype);
-    struct buffer *b = is_nil(zx) || is_nil(zv) ? NULL : buffer_new((size_t)x->size * width);
+    bool few = v->size < x->size / FEW;
+    struct buffer *b = is_nil(zx) || is_nil(zv) ? NULL : buffer_new(few ? 0 : (size_t)x->size * width);
     if (b) {
         int64_t n = dim(x, -1), sequences = 1;
         for (int i = 0; i < x->ndim - 1; i++) sequences *= x->shape[i];
@@ -551,8 +581,9 @@ int run_searchsorted(const struct run *r)
                             .n = n,
                             .each = sequences ? v->size / sequences : 1,
                             .right = ((const struct searchsorted_args *)r->args)->right };
-        pool_for(x->size, WORTH_MOVED, sequence_keys, &s);
-        pool_for(v->size, WORTH_SEARCHED, search_range, &s);
+        if (!few)
+            pool_for(x->size, WORTH_MOVED, sequence_keys, &s);
+        pool_for(v->size, WORTH_SEARCHED, few ? search_few : search_range, &s);
         buffer_release(b);
     }
     mx_drop(&hold_x);

@@ -190,13 +190,29 @@ def test_searchsorted(name):
 def test_searchsorted_of_sequences_in_no_order(name):
     """Where the steps of a search by halves end, as those of Python's own do."""
     rng = np.random.default_rng(11)
-    for n, count in [*((n, 37) for n in range(71)), (127, 600), (128, 601), (129, 9), (1023, 2100), (1025, 4000)]:
+    for n, count in [
+        *((n, 37) for n in range(71)),
+        (127, 600),
+        (128, 601),
+        (129, 9),
+        (1025, 4000),
+        (5000, 1),
+        (9000, 3),
+    ]:
         a, x = both(draw(rng, n, name, n % 2), name)
         v, y = both(draw(rng, count, name, n % 2), name)
         ranks = np.unique(np.concatenate([x, y]), return_inverse=True)[1].tolist()
         for side, search in (("left", bisect.bisect_left), ("right", bisect.bisect_right)):
             want = [search(ranks[:n], r) for r in ranks[n:]]
             np.testing.assert_array_equal(np.array(mx.searchsorted(a, v, side)), want)
+
+
+def test_searchsorted_few_of_each_sequence():
+    rng = np.random.default_rng(12)
+    a, v = np.sort(rng.integers(-300, 300, (3, 4111))), rng.integers(-310, 310, (3, 1))
+    for side in ("left", "right"):
+        got = mx.vmap(lambda p, q, side=side: mx.searchsorted(p, q, side))(mx.array(a), mx.array(v))
+        np.testing.assert_array_equal(np.array(got), [np.searchsorted(p, q, side) for p, q in zip(a, v)])
 
 
 def check_unique(x, size, fill=None):
