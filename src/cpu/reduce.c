@@ -188,6 +188,14 @@ static void fold_part(const struct reduce_job *j, union fold_acc *acc, int64_t i
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
     const void *x[2];
+    if (j->made && j->made->center) {
+        size_t size = dtype_size(j->work);
+        const char *from = (const char *)j->made->from + (size_t)(i * j->folded + at) * size;
+        for (int64_t k = 0; k < n; k += TILE)
+            cpu->reduce->spread[j->work](acc, from + (size_t)k * size, (const char *)j->made->center + (size_t)i * size,
+                                         (size_t)least(n - k, TILE));
+        return;
+    }
     if (!j->made) {
         fold_contiguous(j, acc, outer_at(j, i) + at * (int64_t)j->in_size, n);
         return;
@@ -221,6 +229,15 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
             store_result(j, begin + i, &acc);
         }
     }
+}
+
+static void spread_short_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct reduce_job *j = ctx;
+    size_t size = dtype_size(j->work), rows = (size_t)(end - begin);
+    cpu->reduce->spread_rows[j->work](j->y + (size_t)begin * size,
+                                      (const char *)j->made->from + (size_t)(begin * j->folded) * size,
+                                      (const char *)j->made->center + (size_t)begin * size, rows, (size_t)j->folded);
 }
 
 /* Kernels of many rows, where results are as they leave them. */
@@ -524,6 +541,23 @@ bool reduces_product(const struct node *n)
            stretch_of(&s, n->in[0], a->axes) && s.inner == 1;
 }
 
+bool one_for_each_result(const struct node *n, mx c)
+{
+    const struct reduce_args *a = n->args;
+    struct stretch s;
+    bool folds[MX_MAX_NDIM] = { 0 };
+    int64_t stride = 1;
+    if (!stretch_of(&s, c, a->axes) || s.inner > 1)
+        return false;
+    for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
+    for (int i = c->ndim; i-- > 0;) {
+        if (c->shape[i] != 1 && c->strides[i] != (folds[i] ? 0 : stride))
+            return false;
+        stride *= folds[i] ? 1 : c->shape[i];
+    }
+    return true;
+}
+
 int reduce_made(const struct run *r, const struct made *m)
 {
     const struct reduce_args *a = r->args;
@@ -552,7 +586,7 @@ int reduce_made(const struct run *r, const struct made *m)
         return run_cols(&j);
     if (j.folded > TILE)
         return reduce_all_rows(&j);
-    pool_for(j.outer, WORTH_FOLDED / 4 / j.folded, fold_short_rows, &j);
+    pool_for(j.outer, WORTH_FOLDED / 4 / j.folded, m->center && j.rows ? spread_short_rows : fold_short_rows, &j);
     return 0;
 }
 

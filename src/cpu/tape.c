@@ -796,12 +796,33 @@ static void make_elements(void *ctx, char *space, int64_t at, int64_t n, const v
     }
 }
 
-/* Runs the program on behalf of a reduction of `operand`. */
-static int reduce_tape(struct runs *r, struct entry *e, mx operand, bool product)
+/* Variances: are the factors what is left of an operand in memory without a number for each result, and is that all
+ * that the program makes? */
+static void find_center(struct made *made, const struct tape_maker *k, struct entry *const m[], int read)
 {
+    const struct tape_program *t = k->t;
+    int n = k->n_members, left = k->arg[read][0];
+    if (t->n_steps != 1 || t->made < 0 || t->read[0] != t->made || t->read[1] != t->made || left >= n ||
+        m[left]->node->op != &op_subtract || k->arg[left][0] < n || k->arg[left][1] < n)
+        return;
+    const struct fused_value *from = &k->value[k->arg[left][0]], *center = &k->value[k->arg[left][1]];
+    if (!from->array->row || !one_for_each_result(m[n]->node, center->array))
+        return;
+    made->from = host(from->array);
+    made->center = host(center->array);
+}
+
+/* Runs the program on behalf of a reduction of the result of member `read`. */
+static int reduce_tape(struct runs *r, const struct tape_maker *k, struct entry *const m[], int read, bool product)
+{
+    struct entry *e = m[k->n_members];
     const struct node *n = e->node;
+    mx operand = m[read]->one;
     struct run reduce = { .node = n, .args = n->args, .nin = 1, .nout = 1, .x = &operand, .y = &e->one };
-    return reduce_made(&reduce, &(struct made){ make_elements, r, product });
+    struct made made = { .make = make_elements, .ctx = r, .product = product };
+    if (product)
+        find_center(&made, k, m, read);
+    return reduce_made(&reduce, &made);
 }
 
 int run_tape(int n, struct entry *const m[], const bool wanted[])
@@ -825,7 +846,7 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
         if (read >= 0 && t.n_walked)
             runs_prepare(&r, t.n_walked, k.walked, k.data);
         if (read >= 0)
-            failed = reduce_tape(&r, last, m[read]->one, product);
+            failed = reduce_tape(&r, &k, m, read, product);
         else if (t.n_walked)
             runs_over(&r, NULL, 0, t.n_walked, k.walked, k.data);
         else

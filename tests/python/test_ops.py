@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from functools import partial
 
 import mlx.core as mx
 import numpy as np
@@ -269,6 +270,29 @@ def test_spread():
     close(mx.var(x, 1, ddof=1), a.var(1, ddof=1))
     close(mx.std(x, correction=1), a.std(ddof=1))
     close(x.var(0, True, 1), a.var(0, ddof=1, keepdims=True))
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float64, mx.bfloat16], ids=str)
+def test_variance_of_rows_far_from_zero(dtype):
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 127, 1000, 1024, 1025, 3001):
+        for rows in (1, 5, 16, 19):
+            x = mx.array(rng.standard_normal((rows, n)) + 1e4, dtype)
+            a = np.array(x.astype(mx.float64))
+            rtol = {mx.float32: 1e-5, mx.float64: 1e-12, mx.bfloat16: 1e-2}[dtype]
+            same = partial(np.testing.assert_allclose, rtol=rtol, atol=rtol)
+            same(np.array(x.var(-1).astype(mx.float64)), a.var(-1))
+            same(np.array(x[::-1].var(-1).astype(mx.float64)), a[::-1].var(-1))
+            same(x.var().item(), a.var())
+            same(np.array(mx.square(x - x[:, :1]).sum(-1).astype(mx.float64)), np.square(a - a[:, :1]).sum(-1))
+
+
+def test_variance_of_rows_with_infinity_or_nan():
+    x = np.zeros((9, 5), np.float32)
+    x[2, 3], x[4, 0], x[6] = np.inf, np.nan, 3e38
+    got = np.array(mx.array(x).var(-1))
+    assert np.isnan(got[[2, 4]]).all() and got[6] == np.inf  # the sum of that row is infinite
+    np.testing.assert_array_equal(got[[0, 1, 3, 5, 7, 8]], 0)
 
 
 def test_dtypes_of_sums():

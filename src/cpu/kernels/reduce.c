@@ -7,7 +7,7 @@
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
-enum { ELEMENTS, PRODUCTS, SQUARES, FACTORS }; /* what is summed; factors are multiplied */
+enum { ELEMENTS, PRODUCTS, SQUARES, SPREAD, FACTORS }; /* what is summed; factors are multiplied */
 
 #define T float
 #define INT int32_t
@@ -243,6 +243,8 @@ const struct reduce_kernels LEVEL(reduce_kernels) = {
               [REDUCE_MAX] = BOTH(max_rows) },
     .dot = BOTH(dot),
     .dot_rows = BOTH(dot_rows),
+    .spread = BOTH(spread),
+    .spread_rows = BOTH(spread_rows),
     .col = { [REDUCE_SUM] = { TYPES(COL_OF, sum, ) },
              [REDUCE_PROD] = { TYPES(COL_OF, prod, ) },
              [REDUCE_MIN] = { TYPES(COL_OF, min, ) },

@@ -57,6 +57,8 @@ struct reduce_kernels {
     reduce_rows_fn *rows[REDUCE_COUNT][DT_COUNT]; /* float32 and float64, of the folds they have */
     reduce_dot_fn *dot[DT_COUNT];                 /* float32 and float64 */
     reduce_dot_rows_fn *dot_rows[DT_COUNT];
+    reduce_dot_fn *spread[DT_COUNT];           /* as `dot` of x - y[0] with itself, */
+    reduce_dot_rows_fn *spread_rows[DT_COUNT]; /* and as dot_rows of x[i] - y[i] for each row */
     reduce_col_fn *col[REDUCE_COUNT][DT_COUNT];
     find_fn *find[DT_COUNT];
     places_fn *places[2][DT_COUNT]; /* of the least and of the largest; float32 and float64 */
