@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/scope.h"
+#include "core/sizes.h"
 #include "cpu/kernels/random.h"
 #include "cpu/run.h"
 #include "cpu/worth.h"
@@ -29,6 +30,14 @@ static void draw_range(void *ctx, int64_t begin, int64_t end)
     const struct draw *d = ctx;
     enum { TILE = 1024 };
     uint32_t a[TILE], b[TILE];
+    /* Whole words on both sides are made where they belong; numbers that are narrower may begin within a word. */
+    int64_t whole = (uintptr_t)d->y % sizeof *a == 0 ? least(end, (int64_t)(d->bytes / sizeof *a) - d->pairs) : 0;
+    if (whole > begin) {
+        uint32_t *first = (uint32_t *)d->y + begin;
+        cpu->random->threefry(first, first + d->pairs, d->key[0], d->key[1], (uint32_t)begin,
+                              (uint32_t)(begin + d->pairs), (size_t)(whole - begin));
+        begin = whole;
+    }
     for (int64_t at = begin; at < end; at += TILE) {
         int64_t n = end - at < TILE ? end - at : TILE, second = at + d->pairs;
         cpu->random->threefry(a, b, d->key[0], d->key[1], (uint32_t)at, (uint32_t)second, (size_t)n);

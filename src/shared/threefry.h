@@ -14,8 +14,13 @@
     x0 += a;            \
     x1 += b + (i);
 
+/* What is made at once: one word, or a vector of them where whoever includes this says so. */
+#ifndef WORDS
+#define WORDS uint32_t
+#endif
+
 /* The two words that the counter (x0, x1) gives under the key (k0, k1). */
-static inline void threefry(uint32_t *a, uint32_t *b, uint32_t x0, uint32_t x1, uint32_t k0, uint32_t k1)
+static inline void threefry(WORDS *a, WORDS *b, WORDS x0, WORDS x1, uint32_t k0, uint32_t k1)
 {
     uint32_t k2 = k0 ^ k1 ^ 0x1bd11bda;
     x0 += k0;

@@ -61,6 +61,33 @@ def test_bits_uniform_and_integers_are_equal_to_the_bit():
     assert r.bernoulli(0.5, (6,), key=k).tolist() == [True, True, True, True, False, True]
 
 
+def threefry(key, n):
+    """The words that a draw of n has: of all first halves of the counters' pairs, then of all second ones."""
+    rounds = [13, 15, 26, 6], [17, 29, 16, 24]
+    keys = [np.uint32(k) for k in (*key, key[0] ^ key[1] ^ 0x1BD11BDA)]
+    counters = np.arange(n + n % 2, dtype=np.uint32)
+    counters[n:] = 0
+    x, y = np.split(counters, 2)
+    x, y = x + keys[0], y + keys[1]
+    for i in range(5):
+        for by in rounds[i % 2]:
+            x = x + y
+            y = (y << np.uint32(by) | y >> np.uint32(32 - by)) ^ x
+        x, y = x + keys[(i + 1) % 3], y + keys[(i + 2) % 3] + np.uint32(i + 1)
+    return np.concatenate([x, y])[:n]
+
+
+def test_words_of_draws_of_every_length():
+    keys = [[1234567, 89], [0, 2**32 - 1], [2**31, 5]]
+    for n in [*range(150), 255, 256, 257, 1023, 1025, 2047, 2048, 2049, 4099, 1 << 15, 40001]:
+        draw = threefry(keys[n % 3], 2 * n)
+        assert np.array_equal(np.array(r.split(mx.array(keys[n % 3], mx.uint32), n)), draw.reshape(n, 2))
+        unit = np.minimum((threefry(keys[0], n) / 2.0**32).astype(np.float32), np.float32(1 - 2**-24))
+        assert np.array_equal(np.array(r.uniform(shape=(n,), key=mx.array(keys[0], mx.uint32))), unit)
+        rows = mx.vmap(lambda k, n=n: r.uniform(shape=(n,), key=k))(mx.array(keys, mx.uint32))
+        assert np.array_equal(np.array(rows[0]), unit)
+
+
 def test_samples_of_rows():
     logits = mx.array([[0.1, 2.0, 0.3], [1.0, 1.0, 1.0]])
     k = r.key(3)
