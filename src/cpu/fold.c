@@ -102,9 +102,9 @@ LATEST(c64, complex64)
 
 struct folder folder_of(enum scatter_fold f, enum dtype t)
 {
-#define FOLD(op, suffix)                          \
-    {                                             \
-        op##_run_##suffix, op##_at_##suffix, 0, 0 \
+#define FOLD(op, suffix)                                            \
+    {                                                               \
+        op##_run_##suffix, op##_at_##suffix, op##_by_##suffix, 0, 0 \
     }
 #define X(name, suffix, type, size, kind)                                                                   \
     [DT_##name] = { FOLD(latest, suffix), FOLD(add, suffix), FOLD(multiply, suffix), FOLD(maximum, suffix), \

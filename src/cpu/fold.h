@@ -10,10 +10,13 @@
 typedef void fold_fn(void *y, int64_t sy, const void *x, int64_t sx, int64_t n);
 /* y[at[i]] = f(y[at[i]], x[i * sx]), in order. */
 typedef void fold_at_fn(void *y, const int64_t *at, const void *x, int64_t sx, int64_t n);
+/* The same by places of 32 bits. */
+typedef void fold_by_fn(void *y, const uint32_t *by, const void *x, int64_t sx, int64_t n);
 
 struct folder {
     fold_fn *run;
     fold_at_fn *at;
+    fold_by_fn *by;
     enum scatter_fold fold;
     enum dtype dtype;
 };

@@ -29,6 +29,7 @@ struct lookup {
     /* Handles n lookups, whose slices begin at far[i] and near + i * step. */
     void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n);
     index_take_fn *take; /* does a row of them in its place, or NULL */
+    bool by_index;       /* elements are folded by the numbers of a row of indices, where none is negative */
     enum which which;    /* by whether all their indices are in range */
     atomic_bool out_of_range;
 };
@@ -73,6 +74,16 @@ static void some_of_row(const struct lookup *l, const int *sshape, const int64_t
     }
 }
 
+/* Updates n elements without a list of their offsets; false, and nothing is done, where some indices are no places. */
+static bool fold_by_index(const struct lookup *l, int64_t far, int64_t near, int64_t at, int64_t n)
+{
+    const uint32_t *index = (const uint32_t *)index_at(l, 0, at);
+    if (!cpu->index->are_places(index, n, l->grid.index[0].size))
+        return false;
+    l->fold.by(l->far_data + far * l->item, index, l->near_data + near * l->item, l->grid.near[l->grid.ndim - 1], n);
+    return true;
+}
+
 /* A row of lookups, from these places on; false if an index is out of range. */
 static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near, const int64_t *at, int64_t n)
 {
@@ -87,6 +98,8 @@ static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int
     for (int64_t i = 0, m; i < n; i += m) {
         m = n - i < BLOCK ? n - i : BLOCK;
         for (int k = 0; k < l->grid.n; k++) here[k] = at[k] + i * l->grid.index[k].steps[last];
+        if (l->by_index && fold_by_index(l, far, near + i * l->grid.near[last], here[0], m))
+            continue;
         fine &= row_offsets(l, far + i * l->grid.far[last], here, m, offsets);
         if (l->which == EVERY)
             l->block(l, sshape, offsets, near + i * l->grid.near[last], l->grid.near[last], m);
@@ -484,12 +497,22 @@ static index_take_fn *take_kernel(const struct lookup *l)
     return fits ? cpu->index->take[l->grid.index[0].array->dtype][__builtin_ctzl((size_t)l->item)] : NULL;
 }
 
+/* Elements updated where one index of 32 bits says, along rows without gaps. */
+static bool updates_by_index(const struct lookup *l)
+{
+    int last = l->grid.ndim - 1;
+    const struct lookup_index *o = &l->grid.index[0];
+    return l->grid.n == 1 && l->grid.slice == 1 && l->grid.far[last] == 0 && o->steps[last] == 1 && o->stride == 1 &&
+           itemsize(o->array) == sizeof(uint32_t);
+}
+
 /* What is gathered becomes 0. */
 static void clear_gathered(struct lookup *l, enum which which)
 {
     l->block = clear_block;
     l->which = which;
     l->take = NULL;
+    l->by_index = false;
     walk_lookups(l, 0, 0, l->grid.shape[0]);
 }
 
@@ -514,6 +537,7 @@ static int gather_lookups(struct lookup *l, const char *op, unsigned outside, co
     l->which = EVERY;
     atomic_init(&l->out_of_range, false);
     l->take = take_kernel(l);
+    l->by_index = false;
     for (int i = 1; i < l->grid.ndim + l->grid.sdim && lookup_extent(l, cut) < want; i++)
         if (lookup_extent(l, i) > lookup_extent(l, cut))
             cut = i;
@@ -562,6 +586,7 @@ static int scatter_updates(struct lookup *l, struct folder fold, int64_t size, e
     l->take = NULL;
     l->fold = fold;
     l->which = which;
+    l->by_index = which == EVERY && updates_by_index(l);
     atomic_init(&l->out_of_range, false);
     int cut = independent(l);
     if (which == EVERY && (cut < 0 || cut >= l->grid.ndim) && owned(l, size)) {

@@ -114,7 +114,7 @@ static void ranges(const struct cpu_kernels *k)
     for (int i = 0; i < 30000; i++) x[i] = (uint16_t)i;
     for (int trial = 0; trial < 1000; trial++) {
         enum dtype t = types[draw(TYPES)];
-        draw_indices(&d, t, true);
+        draw_indices(&d, t, draw(4));
         int64_t slice = draw(2) ? 1 : 1 + draw(d.size), room = d.size - slice;
         bool fits = true, whole = slice == 1;
         bool wrong = draw(2);
@@ -144,6 +144,12 @@ static void ranges(const struct cpu_kernels *k)
         }
         assert_int_equal(k->index->check[t](d.first, d.step, d.n, d.size, room), fits);
         assert_int_equal(k->index->offsets[t](far, draw(2), 0, d.first, d.step, d.n, d.size, room, 3), fits);
+        if (dtype_size(t) == 4 && d.step == 1) {
+            const uint32_t *index = (const uint32_t *)(const void *)d.first;
+            bool places = true;
+            for (int64_t i = 0; i < d.n; i++) places &= (int64_t)index[i] < d.size;
+            assert_int_equal(k->index->are_places(index, d.n, d.size), places);
+        }
         for (int64_t i = 0; i < d.n; i++) {
             d.value[i] = d.value[i] < 0 ? 0 : d.value[i] > room ? room : d.value[i];
             assert_int_equal(far[i], 3 * d.value[i]);

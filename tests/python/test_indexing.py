@@ -122,6 +122,22 @@ def test_updates_fold_repeated_indices(case, name):
     assert np.array_equal(np.array(got), a)
 
 
+@pytest.mark.parametrize("t", ["int32", "uint32", "int64"])
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum"])
+def test_updates_of_many_elements(name, t):
+    rng = np.random.default_rng(8)
+    for n in (1, 15, 16, 17, 511, 512, 513, 1500, 5000):
+        for negative in (0, 1, n // 2) if t != "uint32" else (0,):
+            i, a = rng.integers(0, 7000, n), rng.choice([-1, 1, 2], 7000)
+            i[rng.integers(0, n, negative)] -= 7000
+            u = rng.choice([-1, 1], (n, 2)) if name == "multiply" else rng.integers(-9, 9, (n, 2))
+            for dtype, value in (("float32", u[:, 0]), ("int8", u[:, 1]), ("float16", u[:, 0]), ("float32", u.T[1])):
+                got = getattr(mx.array(a, getattr(mx, dtype)).at[mx.array(i.astype(t))], name)
+                want = a.copy()
+                getattr(np, name).at(want, i, value)
+                assert np.array_equal(np.array(got(mx.array(value, getattr(mx, dtype)))), want.astype(dtype))
+
+
 @settings(max_examples=200)
 @given(arrays_and_indices(), st.data())
 def test_gradients_of_reading_and_writing(case, data):

@@ -60,6 +60,15 @@ PLAIN(64)
 #endif
 #endif
 
+static bool are_places(const uint32_t *index, int64_t n, int64_t size)
+{
+    bool bad = false;
+    int64_t i = 0;
+    for (; i + GROUP <= n; i += GROUP) bad |= outside_32(index + i, size);
+    for (; i < n; i++) bad |= (int64_t)index[i] >= size;
+    return !bad;
+}
+
 #define T uint8_t
 #define K(name) name##_u8
 #define SIGNED 0
@@ -131,6 +140,7 @@ const struct index_kernels LEVEL(index_kernels) = {
     .offsets = BY_TYPE(offsets),
     .check = BY_TYPE(check),
     .inside = BY_TYPE(inside),
+    .are_places = are_places,
     .pick = BY_WIDTH(pick),
     .take = {
         [DT_int32] = BY_WIDTH(take_i32),

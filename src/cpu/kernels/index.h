@@ -17,6 +17,8 @@ typedef bool index_offsets_fn(int64_t *far, bool add, int64_t base, const void *
 typedef bool index_check_fn(const void *index, int64_t step, int64_t n, int64_t size, int64_t room);
 /* in[i] = whether index[i * step] is in range, if it was true */
 typedef void index_inside_fn(bool *in, const void *index, int64_t step, int64_t n, int64_t size, int64_t room);
+/* Are n indices of 32 bits, signed or not, all 0 .. size - 1, none of them from the end? */
+typedef bool index_places_fn(const uint32_t *index, int64_t n, int64_t size);
 /* y[i * sy] = x[far[i]] */
 typedef void index_pick_fn(void *y, int64_t sy, const void *x, const int64_t *far, int64_t n);
 /* y[i] = x[index[i] * stride] */
@@ -26,6 +28,7 @@ struct index_kernels {
     index_offsets_fn *offsets[DT_COUNT]; /* by the type of the index */
     index_check_fn *check[DT_COUNT];
     index_inside_fn *inside[DT_COUNT];
+    index_places_fn *are_places;
     index_pick_fn *pick[4];           /* by log2 of the element size */
     index_take_fn *take[DT_COUNT][4]; /* NULL but for the usual index types */
 };
