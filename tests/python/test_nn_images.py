@@ -170,6 +170,74 @@ def test_values_and_straight_lines_stay():
     np.testing.assert_allclose(np.array(got).flatten(), np.linspace(0, 5, 15), atol=1e-6)
 
 
+def weights(n, scale, kernel, reach, align_corners, antialias):
+    """The matrix that makes an axis of n values longer or shorter."""
+    m = int(scale * n)
+    i = np.arange(m)
+    p = i * (n - 1) / max(m - 1, 1) if align_corners else (i - (m - 1) / 2) / scale + (n - 1) / 2
+    stretch = max(1 / scale, 1) if antialias else 1
+    far = int(np.ceil(reach * stretch)) + 1
+    w = np.zeros((m, n))
+    for k in range(-far, far + 1):
+        j = np.floor(p).astype(int) + k
+        inside = (j >= 0) & (j < n) if antialias else True
+        np.add.at(w, (i, np.clip(j, 0, n - 1)), np.vectorize(kernel)((p - j) / stretch) * inside)
+    return w / w.sum(1, keepdims=True)
+
+
+def line(d):
+    return max(1 - abs(d), 0.0)
+
+
+def spline(a):
+    def kernel(d):
+        d = abs(d)
+        near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * (d**3 - 5 * d**2 + 8 * d - 4)
+        return near if d <= 1 else far if d < 2 else 0.0
+
+    return kernel
+
+
+SHAPES = [(2, 5, 3), (2, 5, 512), (2, 4, 5, 3), (2, 5, 3, 200), (1, 3, 2, 4, 130)]
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    "scale, align_corners, antialias",
+    [(s, a, False) for s in (2, 3, 4, 1.5, 0.6) for a in (False, True)] + [(0.6, False, True), (2, False, True)],
+)
+def test_values_and_derivatives(mode, shape, scale, align_corners, antialias):
+    """By matrices in float64, for short rows and long ones; compiled and mapped it is the same."""
+    x = array(*shape)
+    kernel, reach = (line, 1) if mode == "linear" else (spline(-0.5 if antialias else -0.75), 2)
+    want, layer = x.astype(np.float64), nn.Upsample(scale, mode, align_corners, antialias)
+    matrices = [weights(n, scale, kernel, reach, align_corners, antialias) for n in shape[1:-1]]
+    for axis, w in enumerate(matrices, 1):
+        want = np.moveaxis(np.tensordot(w, want, (1, axis)), 0, axis)
+    dy = array(*want.shape)
+    slope = dy.astype(np.float64)
+    for axis, w in enumerate(matrices, 1):
+        slope = np.moveaxis(np.tensordot(w.T, slope, (1, axis)), 0, axis)
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    x, dy = mx.array(x), mx.array(dy)
+    for f in (layer, mx.compile(layer), lambda x: mx.vmap(layer)(x[:, None])[:, 0]):
+        np.testing.assert_allclose(np.array(f(x)), want, **close)
+        np.testing.assert_allclose(np.array(mx.vjp(f, [x], [dy])[1][0]), slope, **close)
+    np.testing.assert_allclose(np.array(mx.jvp(layer, [x], [x])[1][0]), want, **close)
+
+
+def test_only_neighbours_count():
+    """What is infinite stays with the results beside it."""
+    for scale, first, last in ((2, 3, 6), (3, 5, 9)):
+        x = np.ones((1, 5, 512), np.float32)
+        x[:, 2] = np.inf
+        y = np.array(nn.Upsample(scale, "linear")(mx.array(x)))
+        places = np.arange(5 * scale)
+        np.testing.assert_array_equal(np.isinf(y[0, :, 7]), (places >= first) & (places <= last))
+        assert not np.isnan(y).any()
+
+
 def test_axes_by_themselves():
     x = mx.array(array(1, 3, 4, 2))
     both = nn.Upsample((2, 3))(x)

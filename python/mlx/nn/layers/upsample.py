@@ -9,12 +9,17 @@ so that both grids have the same middle; with `align_corners` at i * (n - 1) / (
 have the same ends.
 """
 
+import functools
 import math
+from array import array
 from typing import Literal
 
 import mlx.core as mx
 
 from .base import Module
+
+# Elements of the rows behind an axis that are long enough for a kernel call of their own.
+_LONG = 512
 
 
 def _check_scale(scale):
@@ -46,14 +51,16 @@ def _size(x, axis):
 
 
 def _along_axes(x, scale_factor, resample):
-    """`resample(x, axis, scale)` for each axis whose scale is not 1."""
+    """`resample(x, axis, scale)` for each axis whose scale is not 1: what makes x smaller first, and last the axes
+    before others, along which whole rows of these are added."""
     if x.ndim != len(scale_factor) + 2:
         raise mx.Error(
             f"[Upsample] expected an array (N, ..., C) with one axis in between for each of the scales "
             f"{tuple(scale_factor)}, got shape {x.shape}"
         )
-    for axis, scale in enumerate(scale_factor, 1):
+    for scale in scale_factor:
         _check_scale(scale)
+    for axis, scale in sorted(enumerate(scale_factor, 1), key=lambda a: (a[1], a[0] if a[1] < 1 else -a[0])):
         if scale != 1:
             x = resample(x, axis, scale)
     return x
@@ -74,6 +81,72 @@ def upsample_nearest(x: mx.array, scale_factor: tuple):
     return _along_axes(x, scale_factor, resample)
 
 
+def _wider(x, axis, n):
+    """x with n more of its first and of its last value along the axis."""
+    before = (slice(None),) * axis
+    first, last = x[(*before, slice(0, 1))], x[(*before, slice(-1, None))]
+    return mx.concatenate([first] * n + [x] + [last] * n, axis=axis)
+
+
+def _phases(scale, kernel, reach):
+    """p_i for i = scale q + r is q plus what depends on r alone: for each r, the number of the first x_(q + j) that
+    counts, from that of `_wider` on, and the weights."""
+    phases = []
+    for r in range(scale):
+        p = (r - (scale - 1) / 2) / scale
+        near = range(math.floor(p) - reach + 1, math.floor(p) + reach + 1)
+        phases.append((reach + near[0], [kernel(p - j) for j in near]))
+    return phases
+
+
+def _by_phases(x, axis, phases, reach):
+    """All results of a phase are one sum of pieces of x, whatever its length."""
+    before = (slice(None),) * axis
+
+    def phase(first, weights):
+        terms = [x[(*before, slice(j, j - 2 * reach or None))] * w for j, w in enumerate(weights, first) if w != 0]
+        return sum(terms[1:], terms[0])
+
+    return mx.stack([phase(*p) for p in phases], axis=axis + 1).flatten(axis, axis + 1)
+
+
+def _by_windows(x, axis, phases, reach):
+    """The same in one pass that writes the result in its order, where the phases are an even number: the windows of
+    the second half begin one value after those of the first, so that all k-th values of windows are a view of x."""
+    tail, half = x.shape[axis + 1 :], len(phases) // 2
+    size = math.prod(tail)
+    row = size * x.shape[axis]
+    shape = (math.prod(x.shape[:axis]), x.shape[axis] - 2 * reach, 2, half, size)
+
+    @mx.custom_function
+    def sums(x):
+        terms = []
+        for k in range(2 * reach):
+            weights = mx.array([w[k] for _, w in phases], x.dtype).reshape(2, half, 1)
+            terms.append(mx.as_strided(x, shape, (row, size, size, 0, 1), k * size) * weights)
+        return sum(terms[1:], terms[0]).reshape(*x.shape[:axis], -1, *tail)
+
+    @sums.vjp
+    def sums_back(x, dy, y):
+        return mx.vjp(lambda x: _by_phases(x, axis, phases, reach), [x], [dy])[1][0]
+
+    return sums(x)
+
+
+@functools.lru_cache(64)
+def _taps(n, scale, kernel, reach, align_corners, antialias):
+    """For the first, second, ... term of the sums: the numbers of the x_j and the weights."""
+    stretch = max(1 / scale, 1) if antialias else 1
+    taps = 2 * math.ceil(reach * stretch)
+    indices, weights = [], []
+    for p in _places(n, scale, align_corners):
+        near = [math.floor(p) - taps // 2 + 1 + k for k in range(taps)]
+        w = [kernel((p - j) / stretch) if 0 <= j < n or not antialias else 0.0 for j in near]
+        indices.append([min(max(j, 0), n - 1) for j in near])
+        weights.append([v / sum(w) for v in w] if antialias else w)
+    return [(array("i", j), array("d", w)) for j, w in zip(zip(*indices), zip(*weights), strict=True)]
+
+
 def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
     """y_i = sum_j kernel(p_i - j) x_j over the j within `reach` of p_i.
 
@@ -84,55 +157,50 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
     if antialias and align_corners:
         raise mx.Error("[Upsample] expected antialias or align_corners, got both")
 
-    def whole(x, axis, scale):
-        """p_i for i = scale q + r is q plus what depends on r alone, so all results with the same r are one sum of
-        pieces of x, whatever its length."""
+    def by_whole(scale):
+        return scale == int(scale) and scale > 0 and not align_corners and not antialias
+
+    def wide(x, axis, scale):
+        """Before x grows, since that adds a copy of it."""
+        x = x.astype(mx.float64 if x.dtype == mx.float64 else mx.result_type(x.dtype, mx.float32))
+        if not by_whole(scale):
+            return x
         if not mx._of_any_size(x):
             _length(x.shape[axis], scale)
-        dtype = x.dtype
-        before = (slice(None),) * axis
-        x = x.astype(mx.float64 if dtype == mx.float64 else mx.result_type(dtype, mx.float32))
-        ends = [x[(*before, slice(0, 1))]] * reach, [x[(*before, slice(-1, None))]] * reach
-        x = mx.concatenate([*ends[0], x, *ends[1]], axis=axis)
-        phases = []
-        for r in range(scale):
-            p = (r - (scale - 1) / 2) / scale
-            near = range(math.floor(p) - reach + 1, math.floor(p) + reach + 1)
-            terms = [
-                x[(*before, slice(reach + j, j - reach or None))] * kernel(p - j) for j in near if kernel(p - j) != 0
-            ]
-            phases.append(sum(terms[1:], terms[0]))
-        y = mx.stack(phases, axis=axis + 1).flatten(axis, axis + 1)
-        return y.astype(dtype) if mx.issubdtype(dtype, mx.inexact) else y
+        return _wider(x, axis, reach)
 
     def resample(x, axis, scale):
-        if scale == int(scale) and scale > 0 and not align_corners and not antialias:
-            return whole(x, axis, int(scale))
-        n = _size(x, axis)
-        stretch = max(1 / scale, 1) if antialias else 1
-        taps = 2 * math.ceil(reach * stretch)
-        indices, weights = [], []
-        for p in _places(n, scale, align_corners):
-            near = [math.floor(p) - taps // 2 + 1 + k for k in range(taps)]
-            w = [kernel((p - j) / stretch) if 0 <= j < n or not antialias else 0.0 for j in near]
-            indices.append([min(max(j, 0), n - 1) for j in near])
-            weights.append([v / sum(w) for v in w] if antialias else w)
-        shape = [len(weights) if i == axis else 1 for i in range(x.ndim)]
-        weights = mx.array(weights, mx.float64 if x.dtype == mx.float64 else mx.float32)
-        indices = mx.array(indices)
-        y = sum(mx.take(x, indices[:, k], axis=axis) * weights[:, k].reshape(shape) for k in range(taps))
-        return y.astype(x.dtype) if mx.issubdtype(x.dtype, mx.inexact) else y
+        if by_whole(scale):
+            phases = _phases(int(scale), kernel, reach)
+            windows = scale % 2 == 0 and not mx._of_any_size(x) and math.prod(x.shape[axis + 1 :]) >= _LONG
+            return (_by_windows if windows else _by_phases)(x, axis, phases, reach)
+        taps = _taps(_size(x, axis), scale, kernel, reach, align_corners, antialias)
+        weighed = x.dtype if x.dtype == mx.float64 else mx.float32
+        behind = (1,) * (x.ndim - axis - 1)
+        return sum(mx.take(x, mx.array(j), axis=axis) * mx.array(w, weighed).reshape(-1, *behind) for j, w in taps)
 
-    return _along_axes(x, scale_factor, resample)
+    y = _along_axes(_along_axes(x, scale_factor, wide), scale_factor, resample)
+    return y.astype(x.dtype) if mx.issubdtype(x.dtype, mx.inexact) else y
+
+
+def _line(d):
+    return max(1 - abs(d), 0.0)
+
+
+@functools.cache
+def _spline(a):
+    def kernel(d):
+        d = abs(d)
+        if d <= 1:
+            return (a + 2) * d**3 - (a + 3) * d**2 + 1
+        return a * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0.0
+
+    return kernel
 
 
 def upsample_linear(x: mx.array, scale_factor: tuple, align_corners: bool = False, antialias: bool = False):
     """Straight lines between the values: kernel(d) = max(1 - |d|, 0). x: (N, ..., C)."""
-
-    def kernel(d):
-        return max(1 - abs(d), 0.0)
-
-    return _interpolate(x, scale_factor, kernel, 1, align_corners, antialias)
+    return _interpolate(x, scale_factor, _line, 1, align_corners, antialias)
 
 
 def upsample_cubic(x: mx.array, scale_factor: tuple, align_corners: bool = False, antialias: bool = False):
@@ -144,15 +212,7 @@ def upsample_cubic(x: mx.array, scale_factor: tuple, align_corners: bool = False
 
     x: (N, ..., C).
     """
-    a = -0.5 if antialias else -0.75
-
-    def kernel(d):
-        d = abs(d)
-        if d <= 1:
-            return (a + 2) * d**3 - (a + 3) * d**2 + 1
-        return a * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0.0
-
-    return _interpolate(x, scale_factor, kernel, 2, align_corners, antialias)
+    return _interpolate(x, scale_factor, _spline(-0.5 if antialias else -0.75), 2, align_corners, antialias)
 
 
 class Upsample(Module):
