@@ -172,6 +172,8 @@ static int shared_weights(struct plain *p)
 
 /* ---- weights of each channel's own */
 
+enum { TILE = 16 /* pixels whose sums are rounded */ };
+
 struct own {
     const struct plain *p;
     char *weights; /* taps by channels */
@@ -182,15 +184,14 @@ static void plain_strip(void *ctx, int64_t i, char *space)
     const struct own *o = ctx;
     const struct plain *p = o->p;
     struct strip s = conv_strip(p, i, space);
-    enum { TILE = 16 };
     bool convert = p->t != p->ct;
     char *sums = space + p->strip_bytes;
     int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
     int64_t rows = s.images * s.count[0] * s.count[1], n = p->channels;
     for (int64_t r = 0; r < rows; r++) {
         struct pixels at = conv_row(p, &s, r);
-        for (int64_t k = 0; k < s.count[2]; k += TILE) {
-            int64_t m = least(TILE, s.count[2] - k);
+        for (int64_t k = 0, m; k < s.count[2]; k += m) {
+            m = convert ? least(TILE, s.count[2] - k) : s.count[2];
             char *y = p->y.p + (at.y + k * ldy) * (int64_t)p->item, *c = convert ? sums : y;
             p->g->channels(c, convert ? n : ldy, at.x + k * pitch * (int64_t)p->size, pitch, p->runs, p->n_runs,
                            o->weights, n, m, n);
@@ -204,11 +205,13 @@ static int own_weights(struct plain *p)
 {
     int64_t taps = p->axis[0].taps * p->axis[1].taps * p->axis[2].taps;
     int threads = conv_threads(p);
+    /* What strips have in common is copied for each, and there are few weights beside them. */
+    int64_t strip = STRIP * ceil_div(greatest(p->axis[0].taps, p->axis[1].taps), 3);
     struct own o = { p, NULL };
-    if (conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1))
+    if (conv_strips(p, strip, threads > 1 ? 6 * threads : 1))
         return 1;
     size_t weights = to_lines(taps * p->channels * (int64_t)p->size);
-    size_t each = p->strip_bytes + to_lines(16 * p->channels * (int64_t)p->size);
+    size_t each = p->strip_bytes + to_lines(TILE * p->channels * (int64_t)p->size);
     threads = (int)least(threads, p->strips);
     struct buffer *b = buffer_new(weights + (size_t)threads * each);
     if (!b)

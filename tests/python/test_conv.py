@@ -215,6 +215,8 @@ def test_vmap(p, which, seed):
         ((1, 40, 41, 3), (64, 7, 7, 3), 2, 3, 1, 1),  # few channels
         ((2, 20, 21, 96), (96, 3, 3, 1), 1, 1, 1, 96),  # a filter for each channel
         ((2, 20, 21, 40), (40, 5, 3, 1), 2, 2, 2, 40),
+        ((1, 19, 23, 19), (19, 7, 7, 1), 1, 3, 1, 19),
+        ((2, 9, 14, 3), (3, 3, 4, 1), 1, 1, 1, 3),
         ((9, 7, 7, 300), (130, 3, 3, 300), 1, 1, 1, 1),  # more taps than a stretch of weights has
         ((3, 9, 9, 32), (48, 1, 1, 32), 1, 0, 1, 1),  # a matrix product
         ((3, 9, 9, 32), (48, 1, 1, 32), 2, 0, 1, 1),
@@ -239,6 +241,18 @@ def test_large(x, w, stride, padding, dilation, groups, dtype):
     _, (ex, ew) = mx.vjp(f, [mx.array(a, dtype=mx.float64) for a in (xd, wd)], [mx.array(ctd, dtype=mx.float64)])
     close(dx, np.array(ex), dtype, np.prod(w.shape[1:]))
     close(dw, np.array(ew), dtype, np.prod(ct.shape[:-1]))
+
+
+@pytest.mark.parametrize("channels", [3, 19, 32])
+@pytest.mark.parametrize("taps", [(1, 2), (3, 3), (7, 7), (2, 13)])
+def test_slopes_of_a_filter_for_each_channel(channels, taps):
+    rng = np.random.default_rng(3)
+    x, xd = random_array(rng, (2, 15, 25, channels))
+    w, _ = random_array(rng, (channels, *taps, 1))
+    ct, ctd = random_array(rng, (2, 16 - taps[0], 26 - taps[1], channels))
+    dw = mx.vjp(lambda w: mx.conv2d(x, w, groups=channels), [w], [ct])[1][0]
+    seen = np.lib.stride_tricks.sliding_window_view(xd, taps, (1, 2))
+    close(dw, np.einsum("nijcab,nijc->cab", seen, ctd)[..., None], "float32", ct.size // channels)
 
 
 @given(
@@ -309,9 +323,12 @@ def test_threads_do_not_matter():
         "import mlx.core as mx, hashlib\n"
         "x = mx.random.normal((3, 30, 29, 20), key=mx.random.key(1))\n"
         "w = mx.random.normal((40, 3, 3, 20), key=mx.random.key(2))\n"
+        "v = mx.random.normal((20, 7, 7, 1), key=mx.random.key(2))\n"
         "f = lambda x, w: mx.conv2d(x, w, padding=1, stride=2)\n"
+        "g = lambda x, v: mx.conv2d(x, v, padding=3, groups=20)\n"
         "y, d = mx.vjp(f, [x, w], [mx.ones((3, 15, 15, 40))])\n"
-        "print([hashlib.sha256(bytes(a)).hexdigest() for a in y + d])\n"
+        "z, e = mx.vjp(g, [x, v], [mx.ones((3, 30, 29, 20))])\n"
+        "print([hashlib.sha256(bytes(a)).hexdigest() for a in y + d + z + e])\n"
     )
     said = {
         subprocess.run(

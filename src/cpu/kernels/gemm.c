@@ -69,6 +69,8 @@ enum { VBYTES = 16 };
 #endif
 #define MADD_u32(acc, v, s) ((acc) + (v) * (s))
 #define MADD_u64(acc, v, s) ((acc) + (v) * (s))
+#define VMADD_u32(acc, v, w) ((acc) + (v) * (w))
+#define VMADD_u64(acc, v, w) ((acc) + (v) * (w))
 
 enum { MOST_PIXELS = PIXELS_BEHIND + 1 }; /* of those two, at any level */
 
