@@ -316,17 +316,23 @@ const struct op op_softmax = {
 
 static mx as_wide(mx x) { return dtype_is_half(x->dtype) ? mx_astype(x, DT_float32) : x; }
 
+/* softmax(x) of y = log_softmax(x), element by element, unless y was rounded to a half type. */
+static mx softmax_of_log(mx x, mx y)
+{
+    return dtype_is_half(y->dtype) ? mx_softmax(as_wide(x), last, 1, false) : mx_exp(y);
+}
+
 /* t - softmax(x) sum(t) back, t - sum(t softmax(x)) forward; of half types in float32. */
 static void log_softmax_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    mx p = mx_softmax(as_wide(c->x[0]), last, 1, false), t = as_wide(ct[0]);
+    mx p = softmax_of_log(c->x[0], c->y[0]), t = as_wide(ct[0]);
     dx[0] = mx_astype(mx_subtract(t, mx_multiply(p, mx_sum(t, last, 1, true))), c->x[0]->dtype);
 }
 
 static void log_softmax_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    mx p = mx_softmax(as_wide(c->x[0]), last, 1, false), v = as_wide(t[0]);
+    mx p = softmax_of_log(c->x[0], c->y[0]), v = as_wide(t[0]);
     dy[0] = mx_astype(mx_subtract(v, mx_sum(mx_multiply(p, v), last, 1, true)), c->x[0]->dtype);
 }
 
@@ -361,17 +367,24 @@ static int parts_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
+/* softmax(x), element by element. */
+static mx softmax_by_parts(const struct call *c)
+{
+    mx x = mx_astype(c->x[0], c->y[0]->dtype);
+    return mx_exp(mx_subtract(mx_subtract(x, c->y[0]), c->y[1]));
+}
+
 /* The largest counts as a number: what it would add to one part it would take from the other. */
 static void parts_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
     if (ct[1])
-        dx[0] = mx_astype(mx_multiply(ct[1], mx_softmax(c->x[0], last, 1, false)), c->x[0]->dtype);
+        dx[0] = mx_astype(mx_multiply(ct[1], softmax_by_parts(c)), c->x[0]->dtype);
 }
 
 static void parts_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    mx p = mx_softmax(c->x[0], last, 1, false);
+    mx p = softmax_by_parts(c);
     dy[1] = mx_sum(mx_multiply(mx_astype(t[0], c->y[1]->dtype), p), last, 1, true);
 }
 

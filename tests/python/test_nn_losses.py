@@ -80,6 +80,19 @@ def test_cross_entropy_gradient(rng):
     np.testing.assert_allclose(np.array(grad), want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("off", [0, -3e4, 3e4])
+def test_gradients_of_many_classes(rng, off):
+    """Each within a few roundings of its own size, however large and however far out."""
+    x = (rng.normal(size=(3, 5000)) * 5 + off).astype(np.float32)
+    t, v = rng.integers(0, 5000, 3), rng.normal(size=x.shape).astype(np.float32)
+    p = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    grad = mx.grad(lambda x: losses.cross_entropy(x, mx.array(t)).sum())(mx.array(x))
+    np.testing.assert_allclose(np.array(grad), p - (np.arange(5000) == t[:, None]), rtol=6e-6, atol=1e-7)
+    back = mx.vjp(lambda x: nn.log_softmax(x, -1), [mx.array(x)], [mx.array(v)])[1][0]
+    np.testing.assert_allclose(np.array(back), v - p * v.sum(1, dtype=np.float64, keepdims=True), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("targets", [(3,), (2, 4), (), (2, 3, 1)])
 def test_cross_entropy_shapes(targets):
     with pytest.raises(ValueError, match=r"\[cross_entropy\] expected targets of shape \(2, 3\)"):
