@@ -26,9 +26,9 @@ enum {
     LARGE = 1 << 17, /* items of more are not in a cache any more */
 };
 
-/* Of n numbers: their mean, and the sum of squares about it. */
+/* Of n numbers: their mean, and the sum of squares about it; what they are multiplied by, when all have been seen. */
 struct moments {
-    double n, mean, squares;
+    double n, mean, squares, scale;
 };
 
 struct group_job {
@@ -39,6 +39,8 @@ struct group_job {
     const void *w, *b; /* of type `work`, or NULL */
     char *mean, *var;  /* of type `work` */
     size_t size;
+    bool side_by_side;                                     /* are the channels of a group */
+    int64_t of_group;                                      /* so many channels are */
     int64_t groups, items, places, channels, each, pieces; /* `each` places to a piece, so many pieces to an item */
     struct moments *part;                                  /* of each piece of each item: those of the groups */
 };
@@ -51,10 +53,31 @@ static void put_together(struct moments *to, const struct moments *m)
     to->n = n;
 }
 
-static int64_t group_of(const struct group_job *j, int64_t channel)
+/* Of some channels those of one group: the first, and how many, so far apart. */
+struct members {
+    int64_t first, n, step;
+};
+
+/* The groups that channels c to c + m are of, and of those channels, counted from c, the members of group g. */
+static void groups_of(const struct group_job *j, int64_t c, int64_t m, int64_t *first, int64_t *end)
 {
-    return j->a->neighbours ? channel / (j->channels / j->groups) : channel % j->groups;
+    *first = j->side_by_side ? c / j->of_group : 0;
+    *end = j->side_by_side ? (c + m - 1) / j->of_group + 1 : j->groups;
 }
+
+static struct members members_of(const struct group_job *j, int64_t g, int64_t c, int64_t m)
+{
+    if (j->side_by_side) {
+        int64_t first = greatest(g * j->of_group - c, 0);
+        return (struct members){ first, least((g + 1) * j->of_group - c, m) - first, 1 };
+    }
+    if (m == j->channels)
+        return (struct members){ g, j->of_group, j->groups };
+    int64_t first = (g + j->groups - c % j->groups) % j->groups;
+    return (struct members){ first, first < m ? ceil_div(m - first, j->groups) : 0, j->groups };
+}
+
+#define EACH_MEMBER(i, of) for (int64_t i = (of).first; i < (of).first + (of).n * (of).step; i += (of).step)
 
 /* Piece k tile by tile: places from `place` on, of channels c to c + m, in the type computed in. */
 struct walk {
@@ -123,20 +146,35 @@ static void store_tile(const struct walk *w)
         cpu->cast[DT_float32][j->t](w->to + r * j->channels * (int64_t)j->size, w->tile + r * w->m, (size_t)w->m);
 }
 
+/* Adds to those of groups the moments of m channels from c on, each of n numbers. */
+static void add_channels(const struct group_job *j, struct moments *group, int64_t c, int64_t m, double n,
+                         const double *mean, const double *squares)
+{
+    int64_t g, end;
+    for (groups_of(j, c, m, &g, &end); g < end; g++) {
+        struct members of = members_of(j, g, c, m);
+        struct moments some = { n * (double)of.n, 0, 0, 0 };
+        if (of.n == 0)
+            continue;
+        EACH_MEMBER(i, of) some.mean += mean[i];
+        some.mean /= (double)of.n;
+        EACH_MEMBER(i, of) some.squares += squares[i] + n * (mean[i] - some.mean) * (mean[i] - some.mean);
+        put_together(&group[g], &some);
+    }
+}
+
 static void moments_of_piece(const struct group_job *j, int64_t k)
 {
     struct moments *group = j->part + k * j->groups;
     struct walk w;
     double mean[COLS], squares[COLS];
-    for (int64_t g = 0; g < j->groups; g++) group[g] = (struct moments){ 0, 0, 0 };
+    for (int64_t g = 0; g < j->groups; g++) group[g] = (struct moments){ 0, 0, 0, 0 };
     begin_walk(&w, j, NULL, k, ROWS);
     while (next_channels(&w)) {
         for (int64_t i = 0; i < w.m; i++) mean[i] = squares[i] = 0;
         while (next_places(&w))
             cpu->norm->moments[j->work](mean, squares, w.x, w.apart, (size_t)w.rows, (size_t)w.m, w.place - w.first);
-        for (int64_t i = 0; i < w.m; i++)
-            put_together(&group[group_of(j, w.c + i)],
-                         &(struct moments){ (double)(w.last - w.first), mean[i], squares[i] });
+        add_channels(j, group, w.c, w.m, (double)(w.last - w.first), mean, squares);
     }
 }
 
@@ -147,6 +185,7 @@ static void finish_item(const struct group_job *j, int64_t item)
     for (int64_t g = 0; g < j->groups; g++) {
         for (int64_t p = 1; p < j->pieces; p++) put_together(&all[g], &all[p * j->groups + g]);
         double var = all[g].squares / all[g].n;
+        all[g].scale = 1 / sqrt(var + j->a->eps);
         int64_t at = (item * j->groups + g) * (int64_t)dtype_size(j->work);
         cpu->cast[DT_float64][j->work](j->mean + at, &all[g].mean, 1);
         cpu->cast[DT_float64][j->work](j->var + at, &var, 1);
@@ -165,11 +204,15 @@ static void scale_piece(const struct group_job *j, int64_t k)
     double of[3][COLS], by[3][COLS]; /* mean, scale and shift; in the type computed in */
     begin_walk(&w, j, NULL, k, j->places);
     while (next_channels(&w)) {
-        for (int64_t i = 0; i < w.m; i++) {
-            const struct moments *g = &group[group_of(j, w.c + i)];
-            of[0][i] = g->mean;
-            of[1][i] = 1 / sqrt(g->squares / g->n + j->a->eps) * (j->w ? number(j->work, j->w, w.c + i) : 1);
-            of[2][i] = j->b ? number(j->work, j->b, w.c + i) : 0;
+        int64_t g, end;
+        for (groups_of(j, w.c, w.m, &g, &end); g < end; g++) {
+            struct members some = members_of(j, g, w.c, w.m);
+            EACH_MEMBER(i, some)
+            {
+                of[0][i] = group[g].mean;
+                of[1][i] = group[g].scale * (j->w ? number(j->work, j->w, w.c + i) : 1);
+                of[2][i] = j->b ? number(j->work, j->b, w.c + i) : 0;
+            }
         }
         for (int i = 0; i < 3; i++) cpu->cast[DT_float64][j->work](by[i], of[i], (size_t)w.m);
         while (next_places(&w)) {
@@ -235,6 +278,8 @@ static void cut(struct group_job *j, mx x)
     j->size = itemsize(x);
     j->channels = dim(x, -1);
     j->groups = a->groups ? a->groups : j->channels;
+    j->of_group = j->channels / j->groups;
+    j->side_by_side = a->neighbours || j->of_group == 1;
     j->items = a->whole ? 1 : dim(x, 0);
     j->places = x->size / j->items / j->channels;
     j->each = ceil_div(ceil_div(PIECE, j->channels), ROWS) * ROWS;
@@ -297,19 +342,28 @@ static char *column_at(const struct slopes_job *s, int64_t slot, int i)
     return s->columns + (size_t)((slot * OF_COLUMN + i) * s->of.channels) * dtype_size(s->of.work);
 }
 
-static void set_number(enum dtype t, void *x, int64_t i, double v)
+/* What each group has becomes a column of its channels'. */
+static void set_column(const struct slopes_job *s, int64_t slot, int i, const double *v)
 {
-    if (t == DT_float64)
-        ((double *)x)[i] = v;
-    else
-        ((float *)x)[i] = (float)v;
+    const struct group_job *j = &s->of;
+    double by[COLS];
+    for (int64_t c = 0, m; c < j->channels; c += m) {
+        int64_t g, end;
+        m = least(COLS, j->channels - c);
+        for (groups_of(j, c, m, &g, &end); g < end; g++) {
+            struct members of = members_of(j, g, c, m);
+            EACH_MEMBER(k, of) by[k] = v[g];
+        }
+        cpu->cast[DT_float64][j->work](column_at(s, slot, i) + (size_t)c * dtype_size(j->work), by, (size_t)m);
+    }
 }
 
 static void begin_slopes(const struct slopes_job *s, int64_t item, int64_t slot)
 {
     const struct group_job *j = &s->of;
-    for (int64_t c = 0; c < j->channels; c++)
-        set_number(j->work, column_at(s, slot, 0), c, number(j->work, j->mean, item * j->groups + group_of(j, c)));
+    double *mean = s->groups + slot * 3 * j->groups;
+    for (int64_t g = 0; g < j->groups; g++) mean[g] = number(j->work, j->mean, item * j->groups + g);
+    set_column(s, slot, 0, mean);
 }
 
 /* Adds to the sums of an item those of one of its pieces. */
@@ -326,31 +380,41 @@ static void slopes_of_piece(const struct slopes_job *s, int64_t k, int64_t slot,
     }
 }
 
+/* dx may be written over them. */
+static void copy_weights(const struct slopes_job *s, int64_t slot)
+{
+    const struct group_job *j = &s->of;
+    const double one = 1;
+    if (j->w)
+        memcpy(column_at(s, slot, 2), j->w, (size_t)j->channels * dtype_size(j->work));
+    for (int64_t c = 0; c < j->channels && !j->w; c++)
+        cpu->cast[DT_float64][j->work](column_at(s, slot, 2) + (size_t)c * dtype_size(j->work), &one, 1);
+}
+
 /* The sums of an item's channels become what its columns have; those with x - mean are scaled. */
 static void finish_slopes(const struct slopes_job *s, int64_t item, int64_t slot, double *sum)
 {
     const struct group_job *j = &s->of;
     double *dot = sum + j->channels, *scale = s->groups + slot * 3 * j->groups, *shift = scale + j->groups,
            *along = shift + j->groups, n = (double)(j->places * j->channels) / (double)j->groups;
-    memset(scale, 0, (size_t)(3 * j->groups) * sizeof *scale);
-    for (int64_t c = 0; c < j->channels; c++) {
-        double w = j->w ? number(j->work, j->w, c) : 1;
-        shift[group_of(j, c)] += w * sum[c];
-        along[group_of(j, c)] += w * dot[c];
-    }
     for (int64_t g = 0; g < j->groups; g++) {
+        struct members of = members_of(j, g, 0, j->channels);
+        shift[g] = along[g] = 0;
+        EACH_MEMBER(c, of)
+        {
+            double w = j->w ? number(j->work, j->w, c) : 1;
+            shift[g] += w * sum[c];
+            along[g] += w * dot[c];
+        }
         scale[g] = 1 / sqrt(number(j->work, j->var, item * j->groups + g) + j->a->eps);
         shift[g] /= n;
         along[g] *= scale[g] * scale[g] / n;
+        EACH_MEMBER(c, of) dot[c] *= scale[g];
     }
-    for (int64_t c = 0; c < j->channels; c++) {
-        int64_t g = group_of(j, c);
-        dot[c] *= scale[g];
-        set_number(j->work, column_at(s, slot, 1), c, scale[g]);
-        set_number(j->work, column_at(s, slot, 2), c, j->w ? number(j->work, j->w, c) : 1);
-        set_number(j->work, column_at(s, slot, 3), c, shift[g]);
-        set_number(j->work, column_at(s, slot, 4), c, along[g]);
-    }
+    set_column(s, slot, 1, scale);
+    set_column(s, slot, 3, shift);
+    set_column(s, slot, 4, along);
+    copy_weights(s, slot);
 }
 
 static void project_piece(const struct slopes_job *s, int64_t k, int64_t slot)
