@@ -140,6 +140,20 @@ static void store_result(const struct reduce_job *j, int64_t i, union fold_acc *
     }
 }
 
+/* Results i .. i + n of columns. */
+static void store_columns(const struct reduce_job *j, int64_t i, union fold_acc *a, int64_t n)
+{
+    uint64_t v[REDUCE_COLS];
+    char kind = dtype_kind(j->in);
+    if (j->times > 1 || dtype_is_complex(j->in)) {
+        for (int64_t k = 0; k < n; k++) store_result(j, i + k, &a[k]);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++) v[k] = a[k].u; /* whichever member */
+    enum dtype from = dtype_is_float(j->in) ? DT_float64 : kind == 'i' ? DT_int64 : DT_uint64;
+    cpu->cast[from][j->out](j->y + i * (int64_t)j->out_size, v, (size_t)n);
+}
+
 static const char *outer_at(const struct reduce_job *j, int64_t i)
 {
     const char *p = j->x;
@@ -364,7 +378,7 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
         else if (m > 0)
             col_tile(j, acc, outer_at(j, i) + (r0 * j->folded_stride + c0) * (int64_t)j->in_size, m, cols);
         if (!j->partial)
-            for (size_t c = 0; c < cols; c++) store_result(j, i * j->inner + c0 + (int64_t)c, &acc[c]);
+            store_columns(j, i * j->inner + c0, acc, (int64_t)cols);
     }
 }
 
