@@ -128,7 +128,17 @@ def _by_windows(x, axis, phases, reach):
 
     @sums.vjp
     def sums_back(x, dy, y):
-        return mx.vjp(lambda x: _by_phases(x, axis, phases, reach), [x], [dy])[1][0]
+        """What each x_i is multiplied with in the sums of q = i - 2 reach .. i, of which those outside are 0."""
+        before, n = (slice(None),) * axis, x.shape[axis] - 2 * reach
+        dy = dy.reshape(*x.shape[:axis], n, len(phases), *tail)
+        dy = mx.pad(dy, [(0, 0)] * axis + [(2 * reach, 2 * reach)] + [(0, 0)] * (1 + len(tail)))
+        terms = [
+            dy[(*before, slice(2 * reach - j, 4 * reach - j + n), r)] * w
+            for r, (first, weights) in enumerate(phases)
+            for j, w in enumerate(weights, first)
+            if w != 0
+        ]
+        return sum(terms[1:], terms[0])
 
     return sums(x)
 
