@@ -52,6 +52,9 @@ void object_release(struct object *o);
 /* Among the numbers of a field of SIZES stands for the size of axis i of operand k: in a graph for any
  * shape, where it is whatever the operand has when the graph is called. */
 #define SIZE_OF(k, i) (-2 - ((k)*MX_MAX_NDIM + (i)))
+static inline bool size_is_lent(int64_t v) { return v <= SIZE_OF(0, 0); }
+static inline int size_lender(int64_t v) { return (int)((SIZE_OF(0, 0) - v) / MX_MAX_NDIM); }
+static inline int size_axis(int64_t v) { return (int)((SIZE_OF(0, 0) - v) % MX_MAX_NDIM); }
 
 enum field_kind { F_END, F_BOOL, F_INT, F_ENUM, F_I64, F_F64, F_INTS, F_TEXT, F_OBJECT, F_SIZES };
 struct field {

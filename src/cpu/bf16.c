@@ -1,4 +1,4 @@
-/* bf16.c: whether tiles of bfloat16 work here.
+/* bf16.c: the instructions that products of bfloat16 are made of, and whether tiles work here.
  *
  * A process must ask Linux for the tile registers, and a virtual machine may say that it has them where it has not: the
  * first instruction then ends the program.  So a child tries them, on a product whose result is known. */

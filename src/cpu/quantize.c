@@ -404,7 +404,7 @@ static void unpack_rows(const struct qmm *q, const struct quant_matrix *m, float
     int nr = q->g->nr, lanes = q->lanes, each = q->k->elements;
     int64_t words = depth / each * q->k->words, row_words = m->columns / each * q->k->words;
     int64_t done = depth / q->g->pace, steps = gemm_steps(q->g, depth);
-    uint32_t *turned = (uint32_t *)(tile + nr * depth), *pairs = (uint32_t *)panel;
+    uint32_t *turned = (uint32_t *)(tile + nr * depth), *as_pairs = (uint32_t *)panel;
     bool as_numbers = q->g->pace > 1 && !q->k->across_pairs;
     for (int64_t i = 0; i < nr; i += lanes) {
         int some = (int)least(lanes, n > i ? n - i : 0);
@@ -415,7 +415,7 @@ static void unpack_rows(const struct qmm *q, const struct quant_matrix *m, float
         if (as_numbers || q->g->pace == 1)
             q->k->across(m, row + i, some, k, depth, turned, (as_numbers ? tile : panel) + i, nr);
         else
-            q->k->across_pairs(m, row + i, some, k, depth, turned, pairs + i, nr);
+            q->k->across_pairs(m, row + i, some, k, depth, turned, as_pairs + i, nr);
     }
     if (as_numbers) {
         for (int64_t i = 0; i < depth; i++) to_packed(q, tile + i * nr, nr);

@@ -25,13 +25,10 @@ static const int first[] = { 0 }, last[] = { -1 };
 
 static struct ints ints_at(const struct call *c, const char *name) { return *(const struct ints *)wire_field(c, name); }
 
-static bool is_lent(int64_t size) { return size <= SIZE_OF(0, 0); }
-
 /* What an entry of SIZES is. */
 static struct size size_at(const struct call *c, int64_t v)
 {
-    int at = (int)(SIZE_OF(0, 0) - v);
-    return is_lent(v) ? size_of(c->x[at / MX_MAX_NDIM], at % MX_MAX_NDIM) : size_is((int)v);
+    return size_is_lent(v) ? size_of(c->x[size_lender(v)], size_axis(v)) : size_is((int)v);
 }
 
 static mx whole_number(int64_t n) { return array_of_int(n, DT_int64); }
@@ -151,7 +148,7 @@ COMPOSE(reshape)
     int from = x->ndim - front - back, to = v.n - front - back;
     bool lent = false;
     for (int i = 0; i < to; i++) {
-        lent |= is_lent(v.v[front + i]);
+        lent |= size_is_lent(v.v[front + i]);
         numbers[i] = (int)v.v[front + i];
     }
     if (!lent && from > 1 && to > 0) {

@@ -161,12 +161,10 @@ FORM(to_dtype)
     return true;
 }
 
-static bool form_is_lent(int64_t size) { return size <= SIZE_OF(0, 0); }
-
 static bool lends(struct ints sizes)
 {
     for (int i = 0; i < sizes.n; i++)
-        if (form_is_lent(sizes.v[i]))
+        if (size_is_lent(sizes.v[i]))
             return true;
     return false;
 }
@@ -206,7 +204,7 @@ FORM(reshape)
     while (back < v.n - front && v.v[v.n - 1 - back] == SIZE_OF(0, x->ndim - 1 - back)) back++;
     int from = x->ndim - front - back, to = v.n - front - back;
     bool numbers = true;
-    for (int i = 0; i < to; i++) numbers = numbers && !form_is_lent(v.v[front + i]);
+    for (int i = 0; i < to; i++) numbers = numbers && !size_is_lent(v.v[front + i]);
     if (to == 1 && from > 1 && v.v[front] == -1) {
         f->name = "Flatten";
         add_int(f, front);

@@ -27,8 +27,8 @@ struct ints sizes_batched(struct ints v, int own, const int axis[], int front, i
     if (batch)
         out[0] = SIZE_OF(0, 0);
     for (int i = 0; i < v.n; i++) {
-        int at = (int)(SIZE_OF(0, 0) - v.v[i]), k = at / MX_MAX_NDIM, a = at % MX_MAX_NDIM;
-        if (v.v[i] > SIZE_OF(0, 0))
+        int k = size_lender(v.v[i]), a = size_axis(v.v[i]);
+        if (!size_is_lent(v.v[i]))
             out[batch + i] = v.v[i];
         else if (k < own)
             out[batch + i] = SIZE_OF(k, a + (batch ? front : 0));

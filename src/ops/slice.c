@@ -534,8 +534,8 @@ static struct dynamic_args moved_up(const struct dynamic_args *a, int64_t *axes)
 static void slice_sizes(const struct call *c, struct ints v, const int axis[], struct size sizes[])
 {
     for (int i = 0; i < v.n; i++) {
-        int at = (int)(SIZE_OF(0, 0) - v.v[i]), k = at / MX_MAX_NDIM, d = at % MX_MAX_NDIM;
-        sizes[i] = v.v[i] > SIZE_OF(0, 0) ? size_is((int)v.v[i]) : size_of(c->x[k], d + (axis[k] >= 0 && d >= axis[k]));
+        int k = size_lender(v.v[i]), d = size_axis(v.v[i]);
+        sizes[i] = size_is_lent(v.v[i]) ? size_of(c->x[k], d + (axis[k] >= 0 && d >= axis[k])) : size_is((int)v.v[i]);
     }
 }
 

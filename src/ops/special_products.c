@@ -228,8 +228,8 @@ static void scatter_mm_vmap(const struct call *c, const int axis[], mx y[], int 
         x[2 + i] = mx_batched_places(c->x[2 + i], axis[2 + i], n, axis[i] >= 0 ? x[i] : NULL);
     }
     for (int i = 0; i < batch.n; i++) {
-        int at = (int)(SIZE_OF(0, 0) - batch.v[i]), k = at / MX_MAX_NDIM, d = at % MX_MAX_NDIM;
-        bool lent = batch.v[i] <= SIZE_OF(0, 0);
+        int k = size_lender(batch.v[i]), d = size_axis(batch.v[i]);
+        bool lent = size_is_lent(batch.v[i]);
         d += lent && axis[k] >= 0 && d >= axis[k];
         sizes[1 + i] = lent ? size_of(c->x[k], d) : size_is((int)batch.v[i]);
     }

@@ -3,8 +3,9 @@
  * The register tile is MR rows by NV vectors of C: per step of k it takes NV loads of B and MR
  * broadcasts of A for MR * NV fused multiply-adds, and has enough independent sums to hide their
  * latency.  Convolutions, whose operands are not panels, take PIXELS_BY_1 and PIXELS_BY_2 rows of one and two vectors,
- * for as many sums.  gemm.inc is included once per real type, gemm_complex.inc for complex64, gemv.inc once
- * per type that matrices are stored in. */
+ * for as many sums.  gemm.inc is included once per real type, gemm_conv.inc within it,
+ * gemm_complex.inc for complex64, gemm_pairs.inc and gemm_tiles.inc for bfloat16 as it is stored, gemv.inc once for
+ * each type that matrices are stored in. */
 #include "cpu/kernels/gemm.h"
 
 #include "cpu/kernels/level.h"
