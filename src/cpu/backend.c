@@ -62,12 +62,18 @@ static int cpu_put(struct stream *s, mx y, int64_t at, mx x)
 
 int out_new(const struct run *r, int k) { return result_new(r->stream, r->y[k]); }
 
-void out_take(mx y, mx x)
+/* y is where x is, whose reference it is left. */
+static void take_over(mx y, mx x)
 {
-    buffer_retain(x->buf);
     if (atomic_load_explicit(&x->buf->sides, memory_order_relaxed))
         buffer_leave_devices(x->buf);
     result_in(y, x->buf);
+}
+
+void out_take(mx y, mx x)
+{
+    buffer_retain(x->buf);
+    take_over(y, x);
 }
 
 /* The operand whose memory y[k] may have; NULL: there is none. */
@@ -92,9 +98,7 @@ int out_from_any(const struct run *r, int k)
     mx x = operand_for(r, k);
     if (!x)
         return out_new(r, k);
-    if (atomic_load_explicit(&x->buf->sides, memory_order_relaxed))
-        buffer_leave_devices(x->buf);
-    result_in(r->y[k], x->buf);
+    take_over(r->y[k], x);
     x->buf = NULL;
     return 0;
 }
