@@ -165,13 +165,20 @@ int gpu_flush(struct gpu_stream *q)
     return e;
 }
 
+/* Under the lock. */
+static void *go_direct(struct gpu_stream *q)
+{
+    gpu_flush(q);
+    q->launches = 0;
+    return q->stream;
+}
+
 void *gpu_direct(struct gpu_stream *q)
 {
     lock_take(&q->lock);
-    gpu_flush(q);
-    q->launches = 0;
+    void *stream = go_direct(q);
     lock_give(&q->lock);
-    return q->stream;
+    return stream;
 }
 
 static bool begin_recording(struct gpu_stream *q)
@@ -185,14 +192,20 @@ static bool begin_recording(struct gpu_stream *q)
     return !cu.capture_begin(q->recorder, CAPTURE_RELAXED);
 }
 
-void *gpu_launches_begin(struct gpu_stream *q)
+/* Where the next launch goes; under the lock. */
+static void *next_launch(struct gpu_stream *q)
 {
-    lock_take(&q->lock);
     if (!q->recorded)
         q->records = begin_recording(q);
     q->recorded += q->records;
     q->launches++;
     return q->records ? q->recorder : q->stream;
+}
+
+void *gpu_launches_begin(struct gpu_stream *q)
+{
+    lock_take(&q->lock);
+    return next_launch(q);
 }
 
 bool gpu_records_libraries(void)
@@ -210,19 +223,12 @@ static bool comes_back(const struct gpu_stream *q)
 void *gpu_library_begin(struct gpu_stream *q, uint64_t what)
 {
     lock_take(&q->lock);
-    if (!gpu_records_libraries() || !comes_back(q)) {
-        gpu_flush(q);
-        q->launches = 0;
-        q->records = false;
-        return q->stream;
-    }
-    if (!q->recorded)
-        q->records = begin_recording(q);
+    if (!gpu_records_libraries() || !comes_back(q))
+        return go_direct(q);
+    void *to = next_launch(q);
     if (q->records)
         q->key = hash_bytes(q->key ? q->key : HASH_START, (uint64_t[]){ (uint64_t)q->recorded, what }, 2 * sizeof what);
-    q->recorded += q->records;
-    q->launches++;
-    return q->records ? q->recorder : q->stream;
+    return to;
 }
 
 void gpu_launches_end(struct gpu_stream *q, bool failed)
