@@ -440,7 +440,12 @@ int solver_svd(const struct run *r, mx x, enum svd_mode mode, void *const y[3], 
         p.u = turned ? work_hold(&w, w.count * by.u) : y[2];
         p.vt = turned || rotated ? work_hold(&w, w.count * by.vt) : y[0];
     }
-    failed = !p.a || (vectors && (!p.u || !p.vt)) || work_copy(&w, in);
+    if (rotated && !vectors && p.a) { /* unlike what its manual says it writes to them, of m > n at least */
+        p.u = work_hold(&w, (int64_t)tall * tall * w.size);
+        p.vt = work_hold(&w, (int64_t)k * k * w.size);
+        by.u = by.vt = 0;
+    }
+    failed = !p.a || ((vectors || rotated) && (!p.u || !p.vt)) || work_copy(&w, in);
     if (!failed && rotated) {
         p.kind = SOLVER_JACOBI;
         failed = solve(&w, p, &by, asker, &slow);

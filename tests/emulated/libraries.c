@@ -532,7 +532,7 @@ static int jacobi_room(void *handle, int vectors, int thin, int m, int n, const 
                        const void *u, int ldu, const void *v, int ldv, int *elements, void *jacobi)
 {
     expect(handle && a && s && lda >= m && m >= n && (vectors & ~1) == 0 && (thin & ~1) == 0, "a tall matrix");
-    expect(!vectors || (u && v && ldu >= m && ldv >= n), "places for vectors");
+    expect(u && v && ldu >= m && ldv >= n, "places for vectors, also where they are not asked for");
     expect(*(double *)jacobi > 0, "a tolerance");
     return *elements = ROOM / 8, 0;
 }
@@ -546,6 +546,10 @@ static int jacobi(int type, void *handle, int vectors, int thin, int m, int n, v
     expect(*(double *)parameters == least, "the type's tolerance");
     expect(elements == ROOM / 8, "the workspace asked for");
     emulated_solved[1]--;
+    if (!vectors) { /* as cuSOLVER 12 does */
+        memset(u, 0xff, (size_t)ldu * (size_t)m * (type == CUSOLVER_R_32F ? 4 : 8));
+        memset(v, 0xff, (size_t)ldv * (size_t)n * (type == CUSOLVER_R_32F ? 4 : 8));
+    }
     int e = solver_svd(handle, emulated_products, left, right, m, n, type, a, lda, 0, s, type, u, ldu, type, v, ldv,
                        type, room, ROOM, host_room, sizeof host_room, info);
     for (int i = 0; i < n && vectors; i++)
