@@ -214,6 +214,14 @@ static bool has_functions(struct solver_on *s, enum solver_kind kind)
     }
 }
 
+/* On an H200 cusolverDnXgeev of CUDA 13.0, 12.0 by its own count, gave CUSOLVER_STATUS_INTERNAL_ERROR for random
+ * matrices of 67 rows, and for some larger ones ended the process. */
+static bool is_dangerous(enum solver_kind kind)
+{
+    enum { WITHOUT = 12 };
+    return kind == SOLVER_EIG && atoi(cuda_library(CUDA_cusolver)->version) >= WITHOUT;
+}
+
 /* NULL: it works. */
 static const char *try_kind(struct solver_on *s, enum solver_kind kind)
 {
@@ -223,6 +231,8 @@ static const char *try_kind(struct solver_on *s, enum solver_kind kind)
     int e = CUSOLVER_STATUS_ALLOC_FAILED;
     if (!has_functions(s, kind))
         return "no such function";
+    if (is_dangerous(kind))
+        return "internal errors for large matrices";
     if (!cu.stream_create(&stream, CUDA_STREAM_NON_BLOCKING) && !cu.memory_alloc(&memory, 512))
         e = run_trial(s, kind, stream, memory, &value);
     if (memory)

@@ -37,21 +37,22 @@ def unit(dtype, n):
     return 10 * np.finfo(dtype).eps * np.sqrt(n)
 
 
-def check_orthogonal(q, dtype):
+def check_orthogonal(q, dtype, more=1):
     n = q.shape[1]
-    assert np.linalg.norm(adjoint(q) @ q - np.eye(n)) <= unit(dtype, n) * np.sqrt(n)
+    assert np.linalg.norm(adjoint(q) @ q - np.eye(n)) <= more * unit(dtype, n) * np.sqrt(n)
 
 
 def check_svd(a, dtype):
     m, n = a.shape
+    more = max(1, max(m, n) / 32) if mx.default_device() == mx.gpu else 1  # cuSOLVER's rotations
     k, size = min(m, n), np.abs(a).max() or 1
     u, s, vt = (wide(y) for y in L.svd(array(a)))
     a, s = wide(a) / size, s / size
     assert u.shape == (m, m) and vt.shape == (n, n) and (np.diff(s) <= 0).all() and (s >= 0).all()
-    check_orthogonal(u, dtype)
-    check_orthogonal(adjoint(vt), dtype)
+    check_orthogonal(u, dtype, more)
+    check_orthogonal(adjoint(vt), dtype, more)
     norm = np.linalg.norm(a)
-    assert np.linalg.norm(u[:, :k] * s @ vt[:k] - a) <= unit(dtype, k) * norm
+    assert np.linalg.norm(u[:, :k] * s @ vt[:k] - a) <= more * unit(dtype, k) * norm
     want = np.linalg.svd(a, compute_uv=False)
     assert np.abs(s - want).max() <= unit(dtype, k) * want.max()
     alone = wide(L.svd(array((a * size).astype(dtype)), compute_uv=False)) / size
