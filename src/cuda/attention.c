@@ -210,7 +210,7 @@ static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dt
 static int launch_attention(const struct run *r, enum dtype t, struct attention_call *c)
 {
     static struct gpu_found merges[DT_COUNT];
-    enum { MOST_EACH = 8, LARGEST_TEAM = 16 };
+    enum { MOST_EACH = 4, LARGEST_TEAM = 16 };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     struct cut cut = cut_attention(g, c, t);

@@ -16,6 +16,7 @@
 #include "core/shape.h"
 #include "cuda/kernels/move.h"
 #include "cuda/libraries.h"
+#include "cuda/modules.h"
 #include "cuda/nvtx.h"
 #include "cuda/specialize.h"
 
@@ -79,6 +80,7 @@ static int open_gpu(struct gpu *g, int number)
     g->major = attribute(g->device, CUDA_ATTRIBUTE_MAJOR);
     g->minor = attribute(g->device, CUDA_ATTRIBUTE_MINOR);
     g->multiprocessors = attribute(g->device, CUDA_ATTRIBUTE_MULTIPROCESSORS);
+    g->overlaps = cu.launch_with && g->major >= 9 && modules_overlap(g);
     atomic_store(&g->opened, true);
     if (atexit(end_process) || atomic_load(&ending)) /* what the context registered comes after it */
         gpu_end_rings(g);
@@ -471,6 +473,40 @@ static int allow_shared(void *kernel, size_t bytes)
     return e;
 }
 
+/* As the driver has them. */
+struct launch_attribute {
+    int id, unused;
+    union {
+        int allowed;
+        char all[64];
+    } value;
+};
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    struct launch_attribute *attributes;
+    unsigned n_attributes;
+};
+
+/* A kernel of ours waits by itself for what is ahead of it (AFTER_LAUNCH_BEFORE), so that its blocks may be on their
+ * way to the device meanwhile: CUDA's programmatic dependent launch. */
+static bool may_overlap(struct gpu *g)
+{
+    static atomic_int kept;
+    return g->overlaps && setting_switch_kept(&kept, "MLX_CUDA_OVERLAP", true);
+}
+
+static int launch(struct gpu *g, void *kernel, unsigned blocks, unsigned threads, unsigned bytes, void *stream,
+                  void *args[])
+{
+    enum { PROGRAMMATIC_SERIALIZATION = 6 };
+    if (!may_overlap(g))
+        return cu.launch(kernel, blocks, 1, 1, threads, 1, 1, bytes, stream, args, NULL);
+    struct launch_attribute overlap = { .id = PROGRAMMATIC_SERIALIZATION, .value.allowed = 1 };
+    struct launch_config c = { { blocks, 1, 1 }, { threads, 1, 1 }, bytes, stream, &overlap, 1 };
+    return cu.launch_with(&c, kernel, args, NULL);
+}
+
 int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
                       void *args[])
 {
@@ -486,7 +522,7 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
     int e = bytes > WITHOUT_ASKING ? allow_shared(kernel, bytes) : 0;
     if (!e) {
         void *to = gpu_launches_begin(q);
-        e = cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, (unsigned)bytes, to, args, NULL);
+        e = launch(q->gpu, kernel, (unsigned)blocks, (unsigned)threads, (unsigned)bytes, to, args);
         gpu_launches_end(q, e != 0);
     }
     return gpu_check(q->gpu, op, e);
@@ -566,6 +602,7 @@ const struct backend cuda_backend = {
     .fuses_small = true,
     .ends = gpu_ends_fft2,
     .is_producer = gpu_is_producer,
+    .reads_host = gpu_reads_host,
     .end = end_batch,
     .launch = gpu_launch_library,
 };

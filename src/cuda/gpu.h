@@ -44,6 +44,7 @@ struct gpu {
     void *context;
     char name[128];
     int major, minor, multiprocessors;
+    bool overlaps; /* launches: all kernels for it wait for those ahead of them by themselves */
     void *_Atomic module[MODULES]; /* loaded, by number in the library's list */
     void *copies;                  /* the driver's stream for copies to the host */
     struct gpu_ring in, out;
@@ -210,6 +211,7 @@ typedef bool gpu_takes_fn(const struct node *n);
     run_fn run;                \
     gpu_takes_fn takes;
 #include "cuda/runners.def"
+bool gpu_reads_host(const struct node *n, int k);
 /* Element-wise entries as one (fused.c). */
 int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
 /* Does the node draw random bits?  Is it a product of matrices that a library is likely to do? */

@@ -37,6 +37,17 @@ static int best_image(const struct gpu *g, const char *module)
     return best;
 }
 
+bool modules_overlap(const struct gpu *g)
+{
+    enum { EMULATED = 0, LEAST = 90 };
+    for (int i = 0; i < gpu_n_images; i++) {
+        int best = best_image(g, gpu_images[i].module), target = best < 0 ? LEAST : gpu_images[best].target;
+        if (target < LEAST && target != EMULATED)
+            return false;
+    }
+    return true;
+}
+
 static void *load_image(int image)
 {
     const struct gpu_image *m = &gpu_images[image];

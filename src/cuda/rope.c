@@ -2,6 +2,7 @@
 #include "cuda/kernels/rope.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/shape.h"
 #include "cuda/gpu.h"
@@ -36,6 +37,27 @@ static bool whole_vectors(const struct rope_call *c, size_t item)
     return low % 16 == 0 && c->half % ROPE_PAIRS == 0;
 }
 
+/* By how much pairs turn from one position to the next.  The last are kept: a model asks for the same all the time. */
+static void find_turns(struct rope_call *c, double base)
+{
+    static _Thread_local struct {
+        double base, sign;
+        int64_t half, first, pairs;
+        double turns[ROPE_TURNS];
+    } last;
+    if (last.pairs != c->pairs || last.half != c->half || last.first != c->first ||
+        memcmp(&last.base, &base, sizeof base) != 0 || memcmp(&last.sign, &c->sign, sizeof c->sign) != 0) {
+        last.base = base;
+        last.sign = c->sign;
+        last.half = c->half;
+        last.first = c->first;
+        last.pairs = c->pairs;
+        for (int64_t i = 0; i < c->pairs; i++)
+            last.turns[i] = c->sign * pow(base, -(double)(c->first + i) / (double)c->half);
+    }
+    memcpy(c->turns, last.turns, (size_t)c->pairs * sizeof *c->turns);
+}
+
 /* Pairs `first` on, as many as a launch has. */
 static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, int64_t first)
 {
@@ -45,10 +67,18 @@ static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, i
     c->pairs = left < ROPE_TURNS ? left : ROPE_TURNS;
     c->quads = (uint32_t)ceil_div(c->pairs, ROPE_PAIRS);
     c->units = c->quads + (uint32_t)(first ? 0 : ceil_div(rest, 2 * ROPE_PAIRS));
-    for (int64_t i = 0; !c->freqs && i < c->pairs; i++)
-        c->turns[i] = c->sign * pow(a->base, -(double)(first + i) / (double)c->half);
+    if (!c->freqs)
+        find_turns(c, a->base);
+    c->together = c->groups == 1 && c->length * c->pairs <= ROPE_SHARED;
     c->n = c->groups * c->chunks * c->length * c->units;
     return gpu_launch(r->stream, "rope", kernel, ceil_div(c->n, ROPE_THREADS), ROPE_THREADS, (void *[]){ c });
+}
+
+/* A number of the host's, as the position of what is written is, goes with the launch. */
+bool gpu_reads_host(const struct node *n, int k)
+{
+    return n->op->id == OP_rope && k == 1 && n->in[k]->size == 1 &&
+           atomic_load_explicit(&n->in[k]->buf->state, memory_order_acquire) & ON_HOST;
 }
 
 int gpu_run_rope(const struct run *r)
@@ -56,7 +86,8 @@ int gpu_run_rope(const struct run *r)
     static struct gpu_found found[DT_COUNT];
     const struct rope_args *a = r->args;
     struct gpu *g = gpu_of(r);
-    mx x = r->x[0], offset, freqs = NULL, y = r->y[0];
+    mx x = r->x[0], offset = r->x[1], freqs = NULL, y = r->y[0];
+    bool known = gpu_reads_host(r->node, 1);
     mx_own hold[3] = { 0 };
     void *kernel = gpu_find(g, &found[x->dtype], "rope", "rope", (enum dtype)x->dtype);
     if (!kernel || gpu_out_new(r, 0))
@@ -69,7 +100,7 @@ int gpu_run_rope(const struct run *r)
                            .length = (uint32_t)dim(x, -2),
                            .scale = a->scale,
                            .sign = a->inverse ? -1 : 1 };
-    bool failed = is_nil(offset = gpu_row_major(r, r->x[1], &hold[1]));
+    bool failed = !known && is_nil(offset = gpu_row_major(r, offset, &hold[1]));
     if (a->freqs && !failed)
         failed = is_nil(freqs = gpu_row_major(r, r->x[2], &hold[2]));
     if (!failed && (x->strides[x->ndim - 1] != 1 || !walk_rows(&c, x)))
@@ -77,7 +108,10 @@ int gpu_run_rope(const struct run *r)
     if (!failed) {
         c.x = gpu_pointer(r, x);
         c.y = gpu_pointer(r, y);
-        c.offset = gpu_pointer(r, offset);
+        if (known)
+            memcpy(&c.only, array_host(offset), sizeof c.only);
+        else
+            c.offset = gpu_pointer(r, offset);
         c.freqs = freqs ? gpu_pointer(r, freqs) : NULL;
         c.groups = offset->size;
         c.rows = x->size / (c.length * c.width) / c.groups;

@@ -107,6 +107,8 @@ struct backend {
     /* May this entry, which is not element-wise and makes one array, be a member whose operands are none of the
      * others'?  NULL: none may. */
     bool (*is_producer)(const struct node *n);
+    /* Does n read operand k on the host, where its bytes are, so that they need not be brought?  NULL: never. */
+    bool (*reads_host)(const struct node *n, int k);
     /* Copies x, of any strides, into row-major y of its dtype from element `at` on.  NULL: run/control.c knows how,
      * for a device. */
     int (*put)(struct stream *s, mx y, int64_t at, mx x);

@@ -571,8 +571,9 @@ static enum outcome run_entry_on(struct stream *s, struct entry *e)
         if (!(s = stream_instead(s, n)))
             return FAILED;
     }
+    const struct backend *on = backend_of(s);
     for (int i = 0; i < n->nin; i++)
-        if (bring(n->in[i]->buf, s))
+        if (!(on->reads_host && on->reads_host(n, i)) && bring(n->in[i]->buf, s))
             return FAILED;
     struct plugin *p = first_trial(s, n);
     if (!p)

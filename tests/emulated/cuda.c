@@ -531,6 +531,26 @@ int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
     return SUCCESS;
 }
 
+/* What it is allowed to do ahead of time, it does not. */
+int launch_with(const void *config, void *function, void **args, void **extra)
+{
+    const struct {
+        unsigned grid[3], block[3], shared;
+        void *stream;
+        const struct {
+            int id, unused, allowed;
+            char rest[60];
+        } *attributes;
+        unsigned n_attributes;
+    } *c = config;
+    const int PROGRAMMATIC_SERIALIZATION = 6;
+    for (unsigned i = 0; i < c->n_attributes; i++)
+        if (c->attributes[i].id != PROGRAMMATIC_SERIALIZATION || c->attributes[i].allowed != 1)
+            return INVALID_VALUE;
+    return launch(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared,
+                  c->stream, args, extra);
+}
+
 /* ---- graphs: chains of launches */
 
 struct graph {

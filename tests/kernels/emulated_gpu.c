@@ -662,13 +662,11 @@ static void orders(void **unused)
 /* ---- groups */
 
 static int launches;
-static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
-                     void **);
-static int count_launch(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                        unsigned shared, void *stream, void **args, void **extra)
+static int (*launch_with)(const void *, void *, void **, void **);
+static int count_launch(const void *config, void *f, void **args, void **extra)
 {
     launches++;
-    return launch(f, gx, gy, gz, bx, by, bz, shared, stream, args, extra);
+    return launch_with(config, f, args, extra);
 }
 
 /* (x + y) * x where that is less than y, a row that is broadcast: five members, three operands. */
@@ -681,8 +679,8 @@ static mx chain(const struct trial *t, const mx x[])
 static void groups(void **unused)
 {
     (void)unused;
-    launch = cu.launch;
-    cu.launch = count_launch;
+    launch_with = cu.launch_with;
+    cu.launch_with = count_launch;
     for (int k = 0; k < TYPES; k++)
         for (int n = 1; n < 4000; n = 3 * n + 2) {
             MX_SCOPE(on_cpu);
@@ -702,7 +700,7 @@ static void groups(void **unused)
             x[1] = ready(mx_broadcast_to(mx_slice_axis(x[1], 1, 0, 1, 1), 2, (int[]){ 3, n }));
             beside(&(struct trial){ "a group", chain, NULL, 0, 0 }, "of other strides", x, 0, 0);
         }
-    cu.launch = launch;
+    cu.launch_with = launch_with;
 }
 
 /* ---- arrays of indices, many of which are out of range */

@@ -187,11 +187,12 @@ print(json.dumps([curve(), graphs()]))
 
 
 OTHER = [{"MLX_CUDA_GRAPHS": "0"}, {"PRETEND_NO_GRAPHS": "1"}, {"PRETEND_NO_GRAPHS": "launch"}]
+OTHER += [{"MLX_CUDA_OVERLAP": "0"}, {"MLX_CUDA_OVERLAP": "0", "MLX_CUDA_GRAPHS": "0"}]
 
 
 @pytest.mark.skipif(any(key in os.environ for one in OTHER for key in one), reason="it is asked for already")
-@pytest.mark.parametrize("variables", OTHER, ids=["off", "refused", "refused later"])
-def test_without_graphs(variables):
+@pytest.mark.parametrize("variables", OTHER, ids=["off", "refused", "later", "in turn", "off in turn"])
+def test_launched_in_other_ways(variables):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]
     env = {**os.environ, **variables}
     ran = subprocess.run(command, env=env, capture_output=True, text=True)

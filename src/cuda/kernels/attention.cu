@@ -23,7 +23,9 @@ KERNEL(K(cu_attention_merge), struct attention_call)
     const T *from = (const T *)a.partial + row * a.e + column;
     const T *tops = (const T *)a.partial + a.pieces * n * a.e + row, *sums = tops + a.pieces * n;
     T top = LOWEST, sum = 0, y = 0;
+    FOURS
     for (int64_t p = part; p < a.pieces; p += a.merge_team) top = tops[p * n] > top ? tops[p * n] : top;
+    FOURS
     for (int64_t p = part; p < a.pieces; p += a.merge_team) {
         T by = F(exp)(tops[p * n] - top);
         sum += by * sums[p * n];

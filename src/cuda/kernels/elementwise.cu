@@ -101,6 +101,7 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
     FN_OF(name, set) RESULT1(name) K(one_##name)(T a) { return F(name)(a); }                               \
     GPU_KERNEL K(cu_##name)(STORED(RESULT1(name)) * y, const S *a, BY_VALUE struct walk w, int32_t rounds) \
     {                                                                                                      \
+        AFTER_LAUNCH_BEFORE();                                                                             \
         const S *x[] = { a };                                                                              \
         EACH_ELEMENT(RESULT1(name), 1, K(one_##name)(IN(now[0].v[k])), K(one_##name)(IN(a[p.at[0]])))      \
     }
@@ -108,6 +109,7 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
     FN_OF(name, set) RESULT2(name) K(one_##name)(T a, T b) { return F(name)(a, b); }                                   \
     GPU_KERNEL K(cu_##name)(STORED(RESULT2(name)) * y, const S *a, const S *b, BY_VALUE struct walk w, int32_t rounds) \
     {                                                                                                                  \
+        AFTER_LAUNCH_BEFORE();                                                                                         \
         const S *x[] = { a, b };                                                                                       \
         EACH_ELEMENT(RESULT2(name), 2, K(one_##name)(IN(now[0].v[k]), IN(now[1].v[k])),                                \
                      K(one_##name)(IN(a[p.at[0]]), IN(b[p.at[1]])))                                                    \

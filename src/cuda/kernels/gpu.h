@@ -3,8 +3,11 @@
  *
  * A kernel is KERNEL(name, struct its_arguments) { ... a.field ... }, where the struct, which the runner fills, is
  * of a header that both include, BOUNDED_KERNEL where a multiprocessor should have registers for so many blocks of so
- * many threads, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim and gridDim;
- * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one
+ * many threads, or GPU_KERNEL name(arguments) { AFTER_LAUNCH_BEFORE(); ... }: from compute capability 9.0 on a kernel
+ * is put on the device while the one ahead of it in its stream still runs, and waits there for its end, before it reads
+ * or writes any memory (gpu_launch_shared).  Inside are threadIdx, blockIdx, blockDim and gridDim; functions are FN
+ * (shared/scalar.h).  PREFETCH(p) says that *p, which is there, will be read.
+ * SHARED memory is one for all threads of a block; more than 48 KiB of it are one
  * SHARED_BYTES of a kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for
  * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
  * part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane, WARP_MAX(x) the largest int32_t of the
@@ -24,9 +27,22 @@
 #ifdef __CUDACC__
 #define GPU_KERNEL extern "C" __global__ void
 #define BY_VALUE const __grid_constant__ /* a struct that stays in constant memory */
-#define KERNEL(name, type) GPU_KERNEL name(BY_VALUE type a)
+#if __CUDA_ARCH__ >= 900
+#define AFTER_LAUNCH_BEFORE() asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory")
+#else
+#define AFTER_LAUNCH_BEFORE()
+#endif
+#define KERNEL_OF(kernel, name, type)                                      \
+    static __device__ __forceinline__ void PASTE(name, of)(const type &a); \
+    kernel name(BY_VALUE type a)                                           \
+    {                                                                      \
+        AFTER_LAUNCH_BEFORE();                                             \
+        PASTE(name, of)(a);                                                \
+    }                                                                      \
+    static __device__ __forceinline__ void PASTE(name, of)(const type &a)
+#define KERNEL(name, type) KERNEL_OF(GPU_KERNEL, name, type)
 #define BOUNDED_KERNEL(name, type, threads, blocks) \
-    extern "C" __global__ void __launch_bounds__(threads, blocks) name(BY_VALUE type a)
+    KERNEL_OF(extern "C" __global__ void __launch_bounds__(threads, blocks), name, type)
 #define ALIGNED(n) __align__(n)
 #define ROLLED _Pragma("unroll 1")
 #define FOURS _Pragma("unroll 4")
@@ -41,6 +57,7 @@
 #define VOTE(x) __ballot_sync(0xffffffffu, x)
 #define ATOMIC_MIN(p, v) atomicMin(p, v)
 #define WARP_BARRIER() __syncwarp()
+#define PREFETCH(p) asm volatile("prefetch.global.L1 [%0];" ::"l"(p))
 #define POPCOUNT(x) ((uint32_t)__popc(x))
 #define ATOMIC_MAX(p, v) atomicMax(p, v)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
@@ -75,6 +92,7 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #include "support/emulator.h"
 #define GPU_KERNEL static void
 #define BY_VALUE const
+#define AFTER_LAUNCH_BEFORE()
 #define KERNEL(name, type) EMULATED_KERNEL(name, type)
 #define BOUNDED_KERNEL(name, type, threads, blocks) EMULATED_KERNEL(name, type)
 #define ALIGNED(n) __attribute__((aligned(n)))
@@ -89,6 +107,7 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
 #define ATOMIC_MAX(p, v) (*(p) = (v) > *(p) ? (v) : *(p))
 #define POPCOUNT(x) ((uint32_t)__builtin_popcount(x))
+#define PREFETCH(p) ((void)(p))
 #define WARP_BARRIER() ((void)emulated_same(0, __FILE__, __LINE__))
 #define SAME_IN_WARP(x, n) emulated_same(x, __FILE__, __LINE__)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v)

@@ -69,9 +69,26 @@ FN void store(const struct rope_call *a, S *y, int64_t i, int n, const T u[2][EA
     }
 }
 
+/* Of one of the points of a row, at position t of a group. */
+FN double angle_of(const struct rope_call *a, int64_t group, int64_t t, int64_t point)
+{
+    double p = ((double)(a->offset ? a->offset[group] : a->only) + (double)t) * a->scale;
+    return p * (a->freqs ? a->sign * (1 / (double)((const T *)a->freqs)[a->first + point]) : a->turns[point]);
+}
+
 KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
 {
+    SHARED T cosines[ROPE_SHARED], sines[ROPE_SHARED];
     int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (a.together) {
+        int pairs = (int)a.pairs;
+        for (int i = (int)threadIdx.x; i < (int)a.length * pairs; i += ROPE_THREADS) {
+            struct turn by = turn_by(angle_of(&a, 0, i / pairs, i % pairs));
+            cosines[i] = (T)by.c;
+            sines[i] = (T)by.s;
+        }
+        BARRIER();
+    }
     if (at >= a.n)
         return;
     int64_t unit = place_along(&at, a.units, a.n), t = place_along(&at, a.length, a.n);
@@ -88,17 +105,22 @@ KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
     }
     int64_t i = unit * EACH;
     int n = a.pairs - i < EACH ? (int)(a.pairs - i) : EACH;
-    double p = ((double)a.offset[at] + (double)t) * a.scale;
     T c[EACH], s[EACH], u[2][EACH], v[2][EACH];
-    double angle[EACH];
-    for (int k = 0; k < EACH; k++) { /* all are read before the first takes its time */
-        int64_t j = k < n ? i + k : i;
-        angle[k] = p * (a.freqs ? a.sign * (1 / (double)((const T *)a.freqs)[a.first + j]) : a.turns[j]);
-    }
-    for (int k = 0; k < EACH; k++) {
-        struct turn by = turn_by(angle[k]);
-        c[k] = (T)by.c;
-        s[k] = (T)by.s;
+    if (a.together) {
+        for (int k = 0; k < EACH; k++) {
+            int64_t j = t * a.pairs + (k < n ? i + k : i);
+            c[k] = cosines[j];
+            s[k] = sines[j];
+        }
+    } else {
+        double angle[EACH];
+        for (int k = 0; k < EACH; k++) /* all are read before the first takes its time */
+            angle[k] = angle_of(&a, at, t, k < n ? i + k : i);
+        for (int k = 0; k < EACH; k++) {
+            struct turn by = turn_by(angle[k]);
+            c[k] = (T)by.c;
+            s[k] = (T)by.s;
+        }
     }
     i += a.first;
     for (; row < end; row++) {
