@@ -564,6 +564,77 @@ static void by_vectors(const struct one *o, int threads)
                   &w);
 }
 
+/* ---- small products: A is read where it lies, and so is B if its rows have no gaps; else who needs some of its
+ * columns turns those ---- */
+
+enum { PART_ROWS = 4, PART_COLUMNS = 32 };
+struct parts {
+    const struct one *o;
+    int64_t tm, tn, down, all; /* size of a part of C; how many are below each other, and in all */
+    size_t each;               /* bytes for columns of B that a part turns */
+};
+
+/* A part for each thread, but of work that is worth one: of rows first, which can be shared out more evenly, unless each
+ * thread would turn all of B. */
+static struct parts plan_parts(const struct batch_plan *p, int threads)
+{
+    const struct product *q = p->q;
+    bool turned = q->b.cs != 1;
+    struct parts w = { .each = turned ? aligned(PART_COLUMNS * q->k * (int64_t)p->size) : 0 };
+    int64_t worth = q->m * q->n * q->k / (4 * WORTH_MULTIPLIED), wanted = worth < 3 ? 1 : least(threads, worth);
+    int64_t across = turned ? least(wanted, ceil_div(q->n, PART_COLUMNS)) : 1;
+    int64_t rows = least(ceil_div(wanted, across), ceil_div(q->m, 2 * PART_ROWS));
+    w.tm = ceil_div(ceil_div(q->m, rows), PART_ROWS) * PART_ROWS;
+    w.down = ceil_div(q->m, w.tm);
+    w.tn = ceil_div(ceil_div(q->n, ceil_div(wanted, w.down)), PART_COLUMNS) * PART_COLUMNS;
+    w.all = w.down * ceil_div(q->n, w.tn);
+    return w;
+}
+
+/* Columns of A whose beginnings share places of the cache. */
+static bool collides(const struct batch_plan *p)
+{
+    enum { PLACES = 512 };
+    return p->q->m > 4 * PART_ROWS && p->q->a.cs != 1 && p->q->a.cs * (int64_t)p->size % PLACES == 0;
+}
+
+static void some_parts(void *ctx, int64_t begin, int64_t end)
+{
+    const struct parts *w = ctx;
+    const struct one *o = w->o;
+    const struct batch_plan *p = o->p;
+    const struct product *q = p->q;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t i = t % w->down * w->tm, m = least(w->tm, q->m - i);
+        int64_t first = t / w->down * w->tn, stop = least(q->n, first + w->tn), step = w->each ? PART_COLUMNS : w->tn;
+        char *space = o->space + (size_t)t * w->each;
+        for (int64_t j = first, n; j < stop; j += n) {
+            struct matrix b = at(p, o->b, 0, j);
+            char *y = o->y + (size_t)(i * q->n + j) * p->item;
+            n = least(step, stop - j);
+            if (w->each) {
+                p->g->pack(space, 0, PART_COLUMNS, b.p, b.cs, b.rs, n, q->k);
+                b = (struct matrix){ .p = space, .rs = PART_COLUMNS };
+            }
+            p->g->direct(y, q->n, at(p, o->a, i, 0).p, o->a.rs, o->a.cs, b.p, b.rs, m, n, q->k);
+            finish_part(o, y, q->n, i, j, m, n);
+        }
+    }
+}
+
+static void by_parts(const struct one *o, int threads)
+{
+    struct parts w = plan_parts(o->p, threads);
+    w.o = o;
+    share_product(o->parallel, w.all, 1, some_parts, &w);
+}
+
+static size_t parts_space(const struct batch_plan *p, int threads)
+{
+    struct parts w = plan_parts(p, threads);
+    return (size_t)w.all * w.each;
+}
+
 /* ---- the whole ---- */
 
 static int threads_for(const struct batch_plan *p)
@@ -578,6 +649,7 @@ static size_t workspace(const struct batch_plan *p, int threads)
     case PANELS:
         return is_deep(p, threads) ? deep_space(p, threads) : is_narrow(p) ? narrow_space(p, threads) : panels_space(p);
     case VECTORS: return vectors_space(p, threads);
+    case DIRECT: return parts_space(p, threads);
     default: return 0;
     }
 }
@@ -601,10 +673,7 @@ static void run_one_product(const struct one *o, int threads)
         if (q->c.p)
             zero_plus(o);
         break;
-    case DIRECT:
-        p->g->direct(o->y, q->n, o->a.p, o->a.rs, o->a.cs, o->b.p, o->b.rs, q->m, q->n, q->k);
-        finish_part(o, o->y, q->n, 0, 0, q->m, q->n);
-        break;
+    case DIRECT: by_parts(o, threads); break;
     case VECTORS: by_vectors(o, threads); break;
     case PANELS:
         if (is_deep(p, threads))
@@ -648,7 +717,7 @@ static struct batch_plan make_plan(const struct product *q)
         p.way = ZERO;
     else if (p.gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
         p.way = VECTORS, p.turned = q->m < q->n;
-    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL_PRODUCT)
+    else if (p.g->direct && !p.convert && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL_PRODUCT && !collides(&p))
         p.way = DIRECT;
     else
         p.way = PANELS;

@@ -26,7 +26,7 @@ enum {
 
 /* Ways. */
 enum {
-    SMALL_PRODUCT = 64 * 64 * 64, /* products, up to which operands are read where they lie, in L1 and L2 */
+    SMALL_PRODUCT = 1 << 23,      /* products, up to which operands are read where they lie, in L1 and L2 */
     FEW_UNPACKED = 24,            /* rows that are multiplied with packed weights as these are read, */
     FEW_ACROSS = 8,               /* and with those that are not transposed */
     FEW_QUERIES = 8,              /* of one head of keys, which read K and V where they lie */
