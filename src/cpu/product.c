@@ -574,8 +574,8 @@ struct parts {
     size_t each;               /* bytes for columns of B that a part turns */
 };
 
-/* A part for each thread, but of work that is worth one: of rows first, which can be shared out more evenly, unless each
- * thread would turn all of B. */
+/* A part for each thread, but of work that is worth one: of rows first, which can be shared out more evenly, unless
+ * each thread would turn all of B. */
 static struct parts plan_parts(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;

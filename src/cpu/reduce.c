@@ -77,6 +77,20 @@ static void merge(enum fold f, enum dtype t, union fold_acc *a, const union fold
     }
 }
 
+/* n of them; what comes to one comparison or sum without a call for each. */
+static void merge_all(enum fold f, enum dtype t, union fold_acc *a, const union fold_acc *b, int64_t n)
+{
+    bool real = dtype_is_float(t);
+    if (real && f == FOLD_SUM)
+        for (int64_t i = 0; i < n; i++) a[i].f += b[i].f;
+    else if (real && f == FOLD_MAX)
+        for (int64_t i = 0; i < n; i++) a[i].f = b[i].f > a[i].f || b[i].f != b[i].f ? b[i].f : a[i].f;
+    else if (real && f == FOLD_MIN)
+        for (int64_t i = 0; i < n; i++) a[i].f = b[i].f < a[i].f || b[i].f != b[i].f ? b[i].f : a[i].f;
+    else
+        for (int64_t i = 0; i < n; i++) merge(f, t, &a[i], &b[i]);
+}
+
 struct reduce_job {
     enum fold fold;
     enum dtype in, out; /* of the arrays */
@@ -311,11 +325,13 @@ static void col_tile(const struct reduce_job *j, union fold_acc *acc, const char
         return;
     }
     float tile[HALF_ROWS * REDUCE_COLS];
-    for (int64_t r = 0; r < rows; r += HALF_ROWS) {
-        size_t m = (size_t)(rows - r < HALF_ROWS ? rows - r : HALF_ROWS);
-        for (size_t i = 0; i < m; i++)
+    bool gapless = j->folded_stride == (int64_t)cols, any_order = j->fold == FOLD_MIN || j->fold == FOLD_MAX;
+    int64_t step = gapless && any_order ? HALF_ROWS * REDUCE_COLS / (int64_t)cols : HALF_ROWS;
+    for (int64_t r = 0; r < rows; r += step) {
+        size_t m = (size_t)least(rows - r, step), runs = gapless ? 1 : m;
+        for (size_t i = 0; i < runs; i++)
             cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * j->folded_stride * (int64_t)j->in_size,
-                                         cols);
+                                         gapless ? m * cols : cols);
         j->col(acc, tile, (int64_t)cols, m, cols);
     }
 }
@@ -405,12 +421,29 @@ static int reduce_all_rows(struct reduce_job *j)
 }
 
 /* Few tiles of many rows: the rows are split, by shape alone. */
-static int64_t pieces_of_cols(int64_t tiles, int64_t rows) { return tiles < 8 && rows >= 4096 ? 8 : 1; }
+static int64_t pieces_of_cols(int64_t tiles, int64_t rows, int64_t inner)
+{
+    enum { ENOUGH = 64, LEAST = 1 << 17 };
+    return greatest(least(ENOUGH / greatest(tiles, 1), rows * least(inner, REDUCE_COLS) / LEAST), 1);
+}
+
+/* The pieces of tiles begin .. end as one, into the first. */
+static void merge_cols(void *ctx, int64_t begin, int64_t end)
+{
+    const struct reduce_job *j = ctx;
+    int64_t tiles = ceil_div(j->inner, REDUCE_COLS);
+    for (int64_t k = begin; k < end; k++) {
+        int64_t c0 = k % tiles * REDUCE_COLS, cols = least(j->inner - c0, REDUCE_COLS);
+        union fold_acc *acc = j->partial + k * j->pieces * REDUCE_COLS;
+        for (int64_t p = 1; p < j->pieces; p++) merge_all(j->fold, j->in, acc, acc + p * REDUCE_COLS, cols);
+        store_columns(j, k / tiles * j->inner + c0, acc, cols);
+    }
+}
 
 static int run_cols(struct reduce_job *j)
 {
     int64_t tiles = ceil_div(j->inner, REDUCE_COLS), n = j->outer * tiles;
-    j->pieces = pieces_of_cols(n, j->folded);
+    j->pieces = pieces_of_cols(n, j->folded, j->inner);
     if (j->pieces == 1) {
         int64_t grain = WORTH_FOLDED / ((j->folded + 1) * (j->inner < REDUCE_COLS ? j->inner : REDUCE_COLS));
         pool_for(n, grain ? grain : 1, fold_cols, j);
@@ -419,15 +452,9 @@ static int run_cols(struct reduce_job *j)
     j->partial = mx_malloc((size_t)(n * j->pieces) * REDUCE_COLS * sizeof *j->partial);
     if (!j->partial)
         return 1;
-    pool_for(n * j->pieces, 1, fold_cols, j);
-    for (int64_t k = 0; k < n; k++) {
-        int64_t c0 = k % tiles * REDUCE_COLS, cols = j->inner - c0 < REDUCE_COLS ? j->inner - c0 : REDUCE_COLS;
-        union fold_acc *acc = j->partial + k * j->pieces * REDUCE_COLS;
-        for (int64_t c = 0; c < cols; c++) {
-            for (int64_t p = 1; p < j->pieces; p++) merge(j->fold, j->in, &acc[c], &acc[p * REDUCE_COLS + c]);
-            store_result(j, k / tiles * j->inner + c0 + c, &acc[c]);
-        }
-    }
+    int64_t each = j->folded / j->pieces * least(j->inner, REDUCE_COLS);
+    pool_for(n * j->pieces, 1 + WORTH_FOLDED / each, fold_cols, j);
+    pool_for(n, 1, merge_cols, j);
     free(j->partial);
     return 0;
 }
@@ -544,7 +571,7 @@ bool reduces_made(const struct node *n)
         !stretch_of(&s, x, a->axes))
         return false;
     int64_t tiles = s.outer * ceil_div(s.inner, REDUCE_COLS);
-    return s.inner == 1 || tiles * pieces_of_cols(tiles, s.folded) >= TILES;
+    return s.inner == 1 || tiles * pieces_of_cols(tiles, s.folded, s.inner) >= TILES;
 }
 
 bool reduces_product(const struct node *n)

@@ -42,6 +42,7 @@ typedef void reduce_dot_rows_fn(void *z, const void *x, const void *y, size_t ro
 /* acc[j] = fold of acc[j] and x[i * stride + j] over `rows` rows; stride in elements, cols <= REDUCE_COLS. */
 typedef void reduce_col_fn(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols);
 enum { REDUCE_COLS = 512, REDUCE_ROWS = 32 /* that are folded before they go into acc */ };
+enum { NARROW = 64 /* columns, which do not fill vectors well */ };
 
 /* Where in x[0..n) the first element equal to the extreme is (for floats, the first NaN if it is one); n if nowhere. */
 typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
