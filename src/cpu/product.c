@@ -350,7 +350,7 @@ static struct strips plan_strips(const struct batch_plan *p, int threads)
 static bool is_narrow(const struct batch_plan *p)
 {
     const struct product *q = p->q;
-    return least(q->m, q->n) <= TILE_M && least(q->m, q->n) * steps_of(p, q->k) * (int64_t)p->size <= 4 << 20;
+    return least(q->m, q->n) <= TILE_N && least(q->m, q->n) * steps_of(p, q->k) * (int64_t)p->size <= 4 << 20;
 }
 
 static size_t strip_space(const struct batch_plan *p, const struct strips *w)
