@@ -252,8 +252,9 @@ static bool item_by_item(const struct group_job *j, int64_t most)
 static void normalize_groups(struct group_job *j)
 {
     int64_t item = j->places * j->channels;
-    if (item_by_item(j, LARGE)) {
-        pool_for(j->items, PIECE / 2 / item + 1, whole_items, j);
+    bool fewer = j->pieces > 1 && 2 * j->items <= pool_threads(); /* than threads; the bits are the same */
+    if (item_by_item(j, LARGE) && !fewer) {
+        pool_for(j->items, ceil_div(PIECE / 2, item), whole_items, j);
         return;
     }
     pool_for(j->items * j->pieces, 1, find_moments, j);

@@ -247,7 +247,7 @@ static int run_all(struct linalg_job *j, mx x, const char *name, enum factor_fau
     atomic_init(&j->no_memory, false);
     j->lanes = cpu->factor->bytes / (int)dtype_size(x->dtype);
     if (are_small(j))
-        pool_for(ceil_div(j->count, j->lanes), 1 + WORTH_SIDE_BY_SIDE / work_of(j), some_small, j);
+        pool_for(ceil_div(j->count, j->lanes), 1 + WORTH_SIDE_BY_SIDE / (work_of(j) * j->lanes), some_small, j);
     else if (run_one_by_one(j, name))
         return 1;
     long long failed = atomic_load(&j->failed);
