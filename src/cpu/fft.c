@@ -27,11 +27,12 @@
 #include "shared/fourier.h"
 
 enum {
-    WHOLE = 4096, /* longest sequence that lanes hold as a whole, for its buffers to stay in L2 */
-    TALL = 16384, /* of columns, whose elements lie apart in memory: they come by the line */
-    FEW = 4,      /* rows that are rather split than put into lanes */
-    SHORT = 64,   /* but for short ones */
-    BLOCK = 8,    /* sequences whose elements are neighbours, taken at once; a line of memory */
+    WHOLE = 4096,   /* longest sequence that lanes hold as a whole, for its buffers to stay in L2 */
+    TALL = 16384,   /* of columns, whose elements lie apart in memory: they come by the line */
+    FEW = 4,        /* rows that are rather split than put into lanes, */
+    NOT_MANY = 128, /* and those whose elements are neighbours: lanes leave nothing for most of many threads */
+    SHORT = 64,     /* but for short ones */
+    BLOCK = 8,      /* sequences whose elements are neighbours, taken at once; a line of memory */
 };
 
 static void root(double *re, double *im, int64_t j, int64_t n)
@@ -627,13 +628,6 @@ struct even {
 };
 enum { PART = 1024 };
 
-static complex64 number(const float *x, int64_t k) { return (complex64){ x[2 * k], x[2 * k + 1] }; }
-static void put_number(float *y, int64_t k, complex64 v)
-{
-    y[2 * k] = v.re;
-    y[2 * k + 1] = v.im;
-}
-
 static void fold_real(void *ctx, int64_t begin, int64_t end)
 {
     const struct even *f = ctx;
@@ -642,10 +636,7 @@ static void fold_real(void *ctx, int64_t begin, int64_t end)
         const float *x = f->x + r / parts * m * 2;
         float *y = f->y + r / parts * (m + 1) * 2;
         int64_t first = r % parts * PART, last = first + PART < m + 1 ? first + PART : m + 1;
-        for (int64_t k = first; k < last; k++) {
-            complex64 a = number(x, k < m ? k : 0), b = number(x, k ? m - k : 0);
-            put_number(y, k, fourier_fold(a, b, number(f->w, k)));
-        }
+        cpu->fft->fold_row(y, x, f->w, m, first, last);
     }
 }
 
@@ -657,12 +648,7 @@ static void unfold_real(void *ctx, int64_t begin, int64_t end)
         const float *x = f->x + r / parts * (m + 1) * 2;
         float *y = f->y + r / parts * m * 2;
         int64_t first = r % parts * PART, last = first + PART < m ? first + PART : m;
-        for (int64_t k = first; k < last; k++) {
-            complex64 a = number(x, k), b = number(x, m - k);
-            a.im = k ? a.im : 0; /* the ends are real */
-            b.im = k ? b.im : 0;
-            put_number(y, k, fourier_unfold(a, b, number(f->w, k)));
-        }
+        cpu->fft->unfold_row(y, x, f->w, m, first, last);
     }
 }
 
@@ -738,6 +724,14 @@ static int long_rows(const struct fft_rows *r)
     return 0;
 }
 
+/* Does each thread get whole ones?  Sequences that are not very long are shared out badly: threads meet four times. */
+static bool enough_rows(int64_t rows, int64_t n)
+{
+    enum { VERY_LONG = 1 << 16 };
+    int threads = pool_threads();
+    return rows >= 2 * threads || (rows > 1 && 2 * rows >= threads && n <= VERY_LONG);
+}
+
 /* The complex sequences of x, of any layout of rows; y may be x.  Non-zero after a failure, before anything is
  * written. */
 static int transform(const struct fft_plan *p, const float *x, float *y, int64_t outer, int64_t inner, bool inverse,
@@ -747,7 +741,7 @@ static int transform(const struct fft_plan *p, const float *x, float *y, int64_t
     int threads = pool_threads();
     struct fft_rows r = { p, FFT_COMPLEX, x, y, outer, inner, n, inverse, scale };
     struct room room;
-    if (!in_lanes(p) && (rows >= 2 * threads || inner > 1))
+    if (!in_lanes(p) && (enough_rows(rows, n) || inner > 1))
         return long_rows(&r);
     struct buffer *space = room_make(p, threads, &room);
     if (!space)
@@ -782,7 +776,8 @@ static int transform_even(const struct fft_plan *p, enum fft_kind kind, const fl
 
 static int64_t longest_whole(int64_t outer, int64_t inner)
 {
-    return outer * inner <= FEW ? SHORT : inner < FEW ? WHOLE : TALL;
+    bool few = outer * inner <= FEW || (inner == 1 && outer <= NOT_MANY);
+    return few ? SHORT : inner < FEW ? WHOLE : TALL;
 }
 
 /* Real sequences, whole ones or halves of transforms. */
@@ -802,7 +797,7 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
         failed = !space;
         if (!failed)
             all_lanes(&(struct fft_rows){ p, a->kind, x, y, outer, inner, n, false, (float)a->scale }, room);
-    } else if (inner == 1 && outer >= 2 * pool_threads()) {
+    } else if (inner == 1 && enough_rows(outer, n)) {
         failed = long_rows(&(struct fft_rows){ p, a->kind, x, y, outer, 1, n, false, (float)a->scale });
     } else if (inner == 1 && pairs) {
         failed = transform_even(p, a->kind, x, y, outer, (float)a->scale);

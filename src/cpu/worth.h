@@ -20,7 +20,7 @@ enum {
     WORTH_DRAWN = 1 << 13,        /* pairs of words of random bits */
     WORTH_MULTIPLIED = 1 << 15,   /* products that are added up, of matrices */
     WORTH_FACTORED = 1 << 15,     /* the same of small factorizations, one by one, */
-    WORTH_SIDE_BY_SIDE = 1 << 16, /* and of those that are computed a lane each */
+    WORTH_SIDE_BY_SIDE = 1 << 14, /* and of those that are computed a lane each */
     WORTH_TURNED = 1 << 12,       /* complex numbers times roots of unity */
 };
 

@@ -17,6 +17,8 @@ enum { L = 16 };
 #define MSUB(a, b, c) ((V)_mm512_fnmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define EVEN_BACK 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0
+#define ODD_BACK 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #define LOW_1 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
@@ -34,6 +36,8 @@ enum { L = 8 };
 #define MSUB(a, b, c) ((V)_mm256_fnmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14
 #define ODD 1, 3, 5, 7, 9, 11, 13, 15
+#define EVEN_BACK 14, 12, 10, 8, 6, 4, 2, 0
+#define ODD_BACK 15, 13, 11, 9, 7, 5, 3, 1
 #define LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #define LOW_1 0, 8, 1, 9, 4, 12, 5, 13
@@ -54,6 +58,8 @@ enum { L = 4 };
 #endif
 #define EVEN 0, 2, 4, 6
 #define ODD 1, 3, 5, 7
+#define EVEN_BACK 6, 4, 2, 0
+#define ODD_BACK 7, 5, 3, 1
 #define LOW 0, 4, 1, 5
 #define HIGH 2, 6, 3, 7
 #define LOW_1 0, 4, 1, 5
@@ -466,17 +472,18 @@ static void store_reals(float *y, int64_t sj, const int64_t *at, const float *bu
 
 /* ---- halves of transforms of real sequences (shared/fourier.h) */
 
-TEMPLATE struct z folded(struct z a, struct z b, const float *w)
+TEMPLATE struct z folded(struct z a, struct z b, struct z w)
 {
     V er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
-    V re = er + madd(dr, all(w[1]), di * w[0]), im = ei - msub(di, all(w[1]), dr * w[0]);
+    V re = er + madd(dr, w.im, di * w.re), im = ei - msub(di, w.im, dr * w.re);
     return (struct z){ re * 0.5f, im * 0.5f };
 }
-TEMPLATE struct z unfolded(struct z a, struct z b, const float *w)
+TEMPLATE struct z unfolded(struct z a, struct z b, struct z w)
 {
     V er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
-    return (struct z){ er - msub(dr, all(w[1]), di * w[0]), ei + madd(di, all(w[1]), dr * w[0]) };
+    return (struct z){ er - msub(dr, w.im, di * w.re), ei + madd(di, w.im, dr * w.re) };
 }
+TEMPLATE struct z for_all(const float *w) { return (struct z){ all(w[0]), all(w[1]) }; }
 
 static void fold(float *to, int64_t n, const float *w)
 {
@@ -487,8 +494,8 @@ static void fold(float *to, int64_t n, const float *w)
     set(buf, m, at(buf, 0));
     for (int64_t k = 0; 2 * k <= m; k++) {
         struct z a = at(buf, k), b = at(buf, m - k);
-        set(buf, k, folded(a, b, w + 2 * k));
-        set(buf, m - k, folded(b, a, w + 2 * (m - k)));
+        set(buf, k, folded(a, b, for_all(w + 2 * k)));
+        set(buf, m - k, folded(b, a, for_all(w + 2 * (m - k))));
     }
 }
 
@@ -509,10 +516,63 @@ static void unfold(float *to, int64_t n, const float *w)
     buf[2 * m + 1] = all(0);
     for (int64_t k = 0; 2 * k <= m; k++) {
         struct z a = at(buf, k), b = at(buf, m - k);
-        struct z c = unfolded(a, b, w + 2 * k), d = unfolded(b, a, w + 2 * (m - k));
+        struct z c = unfolded(a, b, for_all(w + 2 * k)), d = unfolded(b, a, for_all(w + 2 * (m - k)));
         set(buf, m - k, (struct z){ d.im, d.re });
         set(buf, k, (struct z){ c.im, c.re });
     }
+}
+
+/* The same of one sequence, whose numbers lie as they are stored. */
+
+TEMPLATE struct z numbers_at(const float *x)
+{
+    V a = load(x), b = load(x + L);
+    return (struct z){ __builtin_shufflevector(a, b, EVEN), __builtin_shufflevector(a, b, ODD) };
+}
+/* The last of them first. */
+TEMPLATE struct z numbers_back(const float *x)
+{
+    V a = load(x), b = load(x + L);
+    return (struct z){ __builtin_shufflevector(a, b, EVEN_BACK), __builtin_shufflevector(a, b, ODD_BACK) };
+}
+
+typedef struct z pair_fn(struct z a, struct z b, struct z w);
+
+/* Number k by itself; where `real_ends` says so, number 0 and number m are real. */
+TEMPLATE void one_pair(pair_fn *f, float *y, const float *x, const float *w, int64_t m, int64_t k, bool real_ends)
+{
+    bool end = real_ends && k == 0;
+    const float *p = x + 2 * (real_ends || k < m ? k : 0), *q = x + 2 * (k || end ? m - k : 0);
+    struct z a = { all(p[0]), all(end ? 0 : p[1]) }, b = { all(q[0]), all(end ? 0 : q[1]) };
+    struct z r = f(a, b, for_all(w + 2 * k));
+    y[2 * k] = r.re[0];
+    y[2 * k + 1] = r.im[0];
+}
+
+TEMPLATE void pairs_of(pair_fn *f, float *y, const float *x, const float *w, int64_t m, int64_t k, int64_t end,
+                       bool real_ends)
+{
+    if (k == 0 && k < end)
+        one_pair(f, y, x, w, m, k++, real_ends);
+    int64_t stop = end < m ? end : m, begin = k;
+    for (int64_t next; k < stop && stop - begin >= L; k = next) {
+        next = k + L;
+        if (next > stop) /* some once more */
+            k = stop - L, next = stop;
+        struct z r = f(numbers_at(x + 2 * k), numbers_back(x + 2 * (m - k - L + 1)), numbers_at(w + 2 * k));
+        *(U *)(y + 2 * k) = __builtin_shufflevector(r.re, r.im, LOW);
+        *(U *)(y + 2 * k + L) = __builtin_shufflevector(r.re, r.im, HIGH);
+    }
+    for (; k < end; k++) one_pair(f, y, x, w, m, k, real_ends);
+}
+
+static void fold_row(float *y, const float *x, const float *w, int64_t m, int64_t first, int64_t end)
+{
+    pairs_of(folded, y, x, w, m, first, end, false);
+}
+static void unfold_row(float *y, const float *x, const float *w, int64_t m, int64_t first, int64_t end)
+{
+    pairs_of(unfolded, y, x, w, m, first, end, true);
 }
 
 /* ---- factors */
@@ -557,6 +617,8 @@ const struct fft_kernels LEVEL(fft_kernels) = {
     .store_reals = store_reals,
     .fold = fold,
     .unfold = unfold,
+    .fold_row = fold_row,
+    .unfold_row = unfold_row,
     .twiddle = twiddle,
     .multiply = multiply_twiddles,
     .multiply_each = multiply_each,

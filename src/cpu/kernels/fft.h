@@ -39,6 +39,9 @@ struct fft_kernels {
      * swapped; w[k] = e^(-2 pi i k / n) for k up to n / 2, where n is even. */
     void (*fold)(float *buf, int64_t n, const float *w);
     void (*unfold)(float *buf, int64_t n, const float *w);
+    /* Results first .. end of the same for one sequence: of m numbers of x m + 1 of y, and back.  y is not x. */
+    void (*fold_row)(float *y, const float *x, const float *w, int64_t m, int64_t first, int64_t end);
+    void (*unfold_row)(float *y, const float *x, const float *w, int64_t m, int64_t first, int64_t end);
     /* Transforms buf with the help of another of its size; returns the one with the result. */
     float *(*run)(const struct fft_smooth *p, float *buf, float *other);
     /* Element e times coarse[e / FFT_STEP] fine[e % FFT_STEP], which are buffers like buf. */
