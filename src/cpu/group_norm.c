@@ -484,7 +484,7 @@ static int cut_items(struct slopes_job *s, bool by_item)
 {
     enum { SLOTS = 64, LEAST = 16 /* places of a slot, for which sums take no more memory than they do */ };
     const struct group_job *j = &s->of;
-    int64_t wanted = j->items * j->places * j->channels / PIECE, most = ceil_div(j->items * j->places, LEAST);
+    int64_t wanted = 2 * j->items * j->places * j->channels / PIECE, most = ceil_div(j->items * j->places, LEAST);
     most = most < SLOTS ? most : SLOTS;
     s->each = by_item ? ceil_div(j->items, wanted < 1 ? 1 : wanted < most ? wanted : most) : 1;
     s->slots = ceil_div(j->items, s->each);

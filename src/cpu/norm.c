@@ -252,7 +252,7 @@ static int cut_rows(struct slopes_job *s)
 {
     enum { PIECES = 32, LEAST = 4 /* rows of a piece, for which sums take no more memory than they do */ };
     const struct norm_job *j = &s->norm;
-    int64_t wanted = s->rows * j->n / (2 * WORTH_NORMED), most = ceil_div(s->rows, LEAST);
+    int64_t wanted = s->rows * j->n / WORTH_NORMED, most = ceil_div(s->rows, LEAST);
     most = most < PIECES ? most : PIECES;
     s->each = ceil_div(s->rows, wanted < 1 ? 1 : wanted < most ? wanted : most);
     s->pieces = ceil_div(s->rows, s->each);

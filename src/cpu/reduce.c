@@ -423,8 +423,9 @@ static int reduce_all_rows(struct reduce_job *j)
 /* Few tiles of many rows: the rows are split, by shape alone. */
 static int64_t pieces_of_cols(int64_t tiles, int64_t rows, int64_t inner)
 {
-    enum { ENOUGH = 64, LEAST = 1 << 17 };
-    return greatest(least(ENOUGH / greatest(tiles, 1), rows * least(inner, REDUCE_COLS) / LEAST), 1);
+    enum { ENOUGH = 64, LEAST = 1 << 15, LEAST_ROWS = 256 };
+    int64_t most = least(rows / LEAST_ROWS, rows * least(inner, REDUCE_COLS) / LEAST);
+    return greatest(least(ENOUGH / greatest(tiles, 1), most), 1);
 }
 
 /* The pieces of tiles begin .. end as one, into the first. */
