@@ -620,35 +620,25 @@ static void take_part(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Real sequences of even length n = 2 m, whose rows lie without gaps: taken as m complex numbers (shared/fourier.h). */
+/* Real sequences of even length n = 2 m, whose rows lie without gaps: taken as m complex numbers (shared/fourier.h),
+ * from which come m + 1 of the transform, or the other way round. */
 struct even {
     const float *x, *w;
     float *y;
     int64_t m;
+    bool real; /* is x, before it was transformed */
 };
 enum { PART = 1024 };
 
-static void fold_real(void *ctx, int64_t begin, int64_t end)
+static void fold_parts(void *ctx, int64_t begin, int64_t end)
 {
     const struct even *f = ctx;
-    int64_t m = f->m, parts = m / PART + 1;
+    int64_t m = f->m, parts = m / PART + 1, nx = m + !f->real, ny = m + f->real;
     for (int64_t r = begin; r < end; r++) {
-        const float *x = f->x + r / parts * m * 2;
-        float *y = f->y + r / parts * (m + 1) * 2;
-        int64_t first = r % parts * PART, last = first + PART < m + 1 ? first + PART : m + 1;
-        cpu->fft->fold_row(y, x, f->w, m, first, last);
-    }
-}
-
-static void unfold_real(void *ctx, int64_t begin, int64_t end)
-{
-    const struct even *f = ctx;
-    int64_t m = f->m, parts = m / PART + 1;
-    for (int64_t r = begin; r < end; r++) {
-        const float *x = f->x + r / parts * (m + 1) * 2;
-        float *y = f->y + r / parts * m * 2;
-        int64_t first = r % parts * PART, last = first + PART < m ? first + PART : m;
-        cpu->fft->unfold_row(y, x, f->w, m, first, last);
+        int64_t first = r % parts * PART, last = least(first + PART, ny);
+        const float *x = f->x + r / parts * nx * 2;
+        float *y = f->y + r / parts * ny * 2;
+        (f->real ? cpu->fft->fold_row : cpu->fft->unfold_row)(y, x, f->w, m, first, last);
     }
 }
 
@@ -675,9 +665,9 @@ static void real_row(const struct fft_rows *r, int64_t g, struct room room)
         take_part(&(struct whole){ z, y, n, real ? half : n, 1, !real }, 0, real ? half : n);
     } else if (real) {
         one(p, x, z, false, r->scale, room);
-        fold_real(&(struct even){ z, p->ends, y, p->n }, 0, parts);
+        fold_parts(&(struct even){ z, p->ends, y, p->n, true }, 0, parts);
     } else {
-        unfold_real(&(struct even){ x, p->ends, z, p->n }, 0, parts);
+        fold_parts(&(struct even){ x, p->ends, z, p->n, false }, 0, parts);
         one(p, z, y, true, r->scale, room);
     }
 }
@@ -764,9 +754,9 @@ static int transform_even(const struct fft_plan *p, enum fft_kind kind, const fl
         /* nothing to do */
     } else if (kind == FFT_REAL) {
         failed = transform(p, x, z->host, rows, 1, false, scale);
-        pool_for(parts, grain, fold_real, &(struct even){ z->host, p->ends, y, m });
+        pool_for(parts, grain, fold_parts, &(struct even){ z->host, p->ends, y, m, true });
     } else {
-        pool_for(parts, grain, unfold_real, &(struct even){ x, p->ends, z->host, m });
+        pool_for(parts, grain, fold_parts, &(struct even){ x, p->ends, z->host, m, false });
         failed = transform(p, z->host, y, rows, 1, true, scale);
     }
     if (z)

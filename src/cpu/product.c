@@ -631,6 +631,8 @@ static void by_parts(const struct one *o, int threads)
 
 static size_t parts_space(const struct batch_plan *p, int threads)
 {
+    if (p->q->b.cs == 1)
+        return 0;
     struct parts w = plan_parts(p, threads);
     return (size_t)w.all * w.each;
 }

@@ -6,10 +6,9 @@
  * many threads, or GPU_KERNEL name(arguments) { AFTER_LAUNCH_BEFORE(); ... }: from compute capability 9.0 on a kernel
  * is put on the device while the one ahead of it in its stream still runs, and waits there for its end, before it reads
  * or writes any memory (gpu_launch_shared).  Inside are threadIdx, blockIdx, blockDim and gridDim; functions are FN
- * (shared/scalar.h).  PREFETCH(p) says that *p, which is there, will be read.
- * SHARED memory is one for all threads of a block; more than 48 KiB of it are one
- * SHARED_BYTES of a kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for
- * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
+ * (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one SHARED_BYTES of a
+ * kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for each other;
+ * SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
  * part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane, WARP_MAX(x) the largest int32_t of the
  * warp, and VOTE(x) has a bit for each lane whose x is not 0; WARP_BARRIER() has the threads of a warp see what they
  * wrote;
@@ -57,7 +56,6 @@
 #define VOTE(x) __ballot_sync(0xffffffffu, x)
 #define ATOMIC_MIN(p, v) atomicMin(p, v)
 #define WARP_BARRIER() __syncwarp()
-#define PREFETCH(p) asm volatile("prefetch.global.L1 [%0];" ::"l"(p))
 #define POPCOUNT(x) ((uint32_t)__popc(x))
 #define ATOMIC_MAX(p, v) atomicMax(p, v)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
@@ -107,7 +105,6 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
 #define ATOMIC_MAX(p, v) (*(p) = (v) > *(p) ? (v) : *(p))
 #define POPCOUNT(x) ((uint32_t)__builtin_popcount(x))
-#define PREFETCH(p) ((void)(p))
 #define WARP_BARRIER() ((void)emulated_same(0, __FILE__, __LINE__))
 #define SAME_IN_WARP(x, n) emulated_same(x, __FILE__, __LINE__)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v)

@@ -13,8 +13,6 @@
 
 #define K(name) PASTE(name, SUFFIX)
 
-enum { FEW_BLOCKS = 256 }; /* of which each waits for its own reads alone: none is done while another has to wait */
-
 #ifdef HALF
 #define OUT_OF_DOUBLE(x) PASTE(SUFFIX, from_f64)(x)
 typedef float WIDE;
