@@ -15,7 +15,7 @@ static mlx_stream s;
 /* Texts that are streams: glibc's first allocation for one that fails leaves NULL, and no error. */
 static long stream_to_fail;
 static void fail_stream_at(long n) { stream_to_fail = n; }
-FILE *open_memstream(char **text, size_t *size)
+__attribute__((visibility("default"))) FILE *open_memstream(char **text, size_t *size)
 {
     if (!stream_to_fail || --stream_to_fail)
         return ((FILE * (*)(char **, size_t *)) dlsym(RTLD_NEXT, "open_memstream"))(text, size);
