@@ -20,19 +20,20 @@
 
 enum {
     LARGE = 128,        /* rows and columns from which on a matrix is cut up */
-    CHOLESKY = 512,     /* the same for what one thread does as well without */
     MANY = 16,          /* right sides that are worth products */
     PANEL = SOLVE_ROWS, /* columns; this and STRIP are multiples of what products hold in registers */
     STRIP = 96,
     MOST_ROWS = 12, /* of those */
     MOST_COLUMNS = 64,
+    NARROW = 32, /* right sides that a thread solves for, at least; STRIP where those are MANY_STRIPS */
+    MANY_STRIPS = 32,
     CHUNK = 64, /* rows or columns of a pass through a matrix that one thread takes */
 };
 
-/* Are matrices so large, of `least` rows and columns, that they are cut up?  The job gets to know it with its sizes. */
-static bool cut_up(struct linalg_job *j, const struct scratch *s, int least)
+/* Are matrices so large that they are cut up?  The job gets to know it with its sizes. */
+static bool cut_up(struct linalg_job *j, const struct scratch *s)
 {
-    bool large = j->m >= least && j->n >= least;
+    bool large = j->m >= LARGE && j->n >= LARGE;
     if (!s->p)
         j->shares = large;
     return large;
@@ -52,6 +53,19 @@ static struct columns_part strip_right_of(int first, int n, int64_t i)
 {
     int at = first + (int)(i ? PANEL + (i - 1) * STRIP : 0);
     return (struct columns_part){ at, (int)least(i ? STRIP : PANEL, n - at) };
+}
+
+/* Tile t of a triangle of tiles, whose far side is not before its near one; the first is at the tip. */
+struct tile_place {
+    int64_t far, near;
+};
+
+static struct tile_place tile_in_triangle(int64_t t)
+{
+    int64_t far = (int64_t)((sqrt(8.0 * (double)t + 1) - 1) / 2);
+    far += (far + 1) * (far + 2) / 2 <= t; /* the root may be rounded */
+    far -= far * (far + 1) / 2 > t;
+    return (struct tile_place){ far, t - far * (far + 1) / 2 };
 }
 
 /* Block i of a triangle: its rows, and the columns beside its part of the diagonal. */
