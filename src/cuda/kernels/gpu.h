@@ -4,10 +4,13 @@
  * A kernel is KERNEL(name, struct its_arguments) { ... a.field ... }, where the struct, which the runner fills, is
  * of a header that both include, BOUNDED_KERNEL where a multiprocessor should have registers for so many blocks of so
  * many threads, or GPU_KERNEL name(arguments) { AFTER_LAUNCH_BEFORE(); ... }: from compute capability 9.0 on a kernel
- * is put on the device while the one ahead of it in its stream still runs, and waits there for its end, before it reads
- * or writes any memory (gpu_launch_shared).  Inside are threadIdx, blockIdx, blockDim and gridDim; functions are FN
- * (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one SHARED_BYTES of a
- * kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for each other;
+ * is put on the device while the one ahead of it in its stream still runs, and waits there for its end, before it
+ * reads or writes any memory (gpu_launch_shared).  An EARLY_KERNEL, or EARLY_BOUNDED_KERNEL, says
+ * AFTER_LAUNCH_BEFORE() itself; ahead of it FETCH_AHEAD(p) has the cache fetch the 128 bytes around p, which may be
+ * written meanwhile: weights, which nobody writes, are there when what they are multiplied with is.  Inside are
+ * threadIdx, blockIdx, blockDim and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for all threads
+ * of a block; more than 48 KiB of it are one SHARED_BYTES of a kernel, of as many bytes as it is launched with
+ * (gpu_launch_shared); BARRIER() has them wait for each other;
  * SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
  * part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane, WARP_MAX(x) the largest int32_t of the
  * warp, and VOTE(x) has a bit for each lane whose x is not 0; WARP_BARRIER() has the threads of a warp see what they
@@ -28,20 +31,25 @@
 #define BY_VALUE const __grid_constant__ /* a struct that stays in constant memory */
 #if __CUDA_ARCH__ >= 900
 #define AFTER_LAUNCH_BEFORE() asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory")
+#define FETCH_AHEAD(p) asm volatile("prefetch.global.L2 [%0];" ::"l"(p))
 #else
 #define AFTER_LAUNCH_BEFORE()
+#define FETCH_AHEAD(p) ((void)(p))
 #endif
-#define KERNEL_OF(kernel, name, type)                                      \
+#define KERNEL_OF(kernel, name, type, first)                               \
     static __device__ __forceinline__ void PASTE(name, of)(const type &a); \
     kernel name(BY_VALUE type a)                                           \
     {                                                                      \
-        AFTER_LAUNCH_BEFORE();                                             \
+        first;                                                             \
         PASTE(name, of)(a);                                                \
     }                                                                      \
     static __device__ __forceinline__ void PASTE(name, of)(const type &a)
-#define KERNEL(name, type) KERNEL_OF(GPU_KERNEL, name, type)
+#define BOUNDED(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define KERNEL(name, type) KERNEL_OF(GPU_KERNEL, name, type, AFTER_LAUNCH_BEFORE())
 #define BOUNDED_KERNEL(name, type, threads, blocks) \
-    KERNEL_OF(extern "C" __global__ void __launch_bounds__(threads, blocks), name, type)
+    KERNEL_OF(BOUNDED(threads, blocks), name, type, AFTER_LAUNCH_BEFORE())
+#define EARLY_KERNEL(name, type) KERNEL_OF(GPU_KERNEL, name, type, )
+#define EARLY_BOUNDED_KERNEL(name, type, threads, blocks) KERNEL_OF(BOUNDED(threads, blocks), name, type, )
 #define ALIGNED(n) __align__(n)
 #define ROLLED _Pragma("unroll 1")
 #define FOURS _Pragma("unroll 4")
@@ -91,8 +99,11 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define GPU_KERNEL static void
 #define BY_VALUE const
 #define AFTER_LAUNCH_BEFORE()
+#define FETCH_AHEAD(p) ((void)(p))
 #define KERNEL(name, type) EMULATED_KERNEL(name, type)
 #define BOUNDED_KERNEL(name, type, threads, blocks) EMULATED_KERNEL(name, type)
+#define EARLY_KERNEL(name, type) EMULATED_KERNEL(name, type)
+#define EARLY_BOUNDED_KERNEL(name, type, threads, blocks) EMULATED_KERNEL(name, type)
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define ROLLED
 #define FOURS

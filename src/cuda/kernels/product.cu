@@ -180,7 +180,7 @@ FN void add_lines(T sum[LINES], const union lanes x[LINES], const union lanes *b
     }
 }
 
-KERNEL(K(cu_product_lines), struct product_args)
+EARLY_KERNEL(K(cu_product_lines), struct product_args)
 {
     enum { AHEAD = 2, WARPS = LINE_THREADS / 32 };
     SHARED T of_warp[WARPS][LINES];
@@ -193,6 +193,10 @@ KERNEL(K(cu_product_lines), struct product_args)
         sum[i] = zero_sum();
     }
     int64_t k = (int64_t)threadIdx.x * LANES;
+    UNROLLED
+    for (int n = 0; n < AHEAD; n++)
+        for (int i = 0; i < LINES && k + n * step < a.k; i++) FETCH_AHEAD(x[i] + k + n * step);
+    AFTER_LAUNCH_BEFORE();
     ROLLED
     for (; k + step < a.k; k += AHEAD * step) {
         union lanes p[AHEAD][LINES], q[AHEAD];
