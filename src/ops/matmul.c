@@ -180,7 +180,15 @@ static mx product_of_any_shape(mx a, mx b, mx plus, const struct addmm_args *arg
     return mx_infer(&op_addmm, args, 3, (mx[]){ x[0], x[1], mx_broadcast_like(plus, y) });
 }
 
-/* Operands of one dtype and at least two dimensions; plus NULL: no sum. */
+static bool is_one_row(mx x)
+{
+    bool one = true;
+    for (int i = 0; i < x->ndim - 1; i++) one = one && x->shape[i] == 1;
+    return one;
+}
+
+/* Operands of one dtype and at least two dimensions; plus NULL: no sum.  A stack of rows meets a matrix as one matrix;
+ * of one row there is nothing to stack, and the result has its shape without a view of it. */
 static mx product_node(const char *name, mx a, mx b, mx plus, const struct addmm_args *args)
 {
     int shape[MX_MAX_NDIM];
@@ -193,7 +201,8 @@ static mx product_node(const char *name, mx a, mx b, mx plus, const struct addmm
     shape[n + 1] = dim(b, -1);
     if (shapeless())
         return product_of_any_shape(a, b, plus, args);
-    bool stack = n > 0 && b->ndim == 2 && matmul_rows_fit(a) && (!plus || stacks_too(plus, n + 2, shape));
+    bool stack =
+        n > 0 && b->ndim == 2 && matmul_rows_fit(a) && (plus ? stacks_too(plus, n + 2, shape) : !is_one_row(a));
     if (stack)
         a = stack_rows(a);
     else

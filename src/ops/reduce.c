@@ -262,14 +262,17 @@ mx mx_std(mx x, const int *axes, int n, bool keepdims, double ddof)
 
 mx mx_sum_to_like(mx x, mx like)
 {
-    int axes[MX_MAX_NDIM], n = 0, extra = x->ndim - like->ndim;
+    int axes[MX_MAX_NDIM], gone[MX_MAX_NDIM], n = 0;
     if (is_nil(x) || is_nil(like))
         return MX_NIL;
+    int extra = x->ndim - like->ndim;
+    bool other_sizes = shapeless() && x->tracer; /* may come, where an axis has one element now */
+    for (int i = 0; i < extra; i++) gone[i] = i;
     for (int i = 0; i < x->ndim; i++)
-        if (i < extra || (like->shape[i - extra] == 1 && x->shape[i] != 1))
+        if ((i < extra || like->shape[i - extra] == 1) && (x->shape[i] != 1 || (i < extra && other_sizes)))
             axes[n++] = i;
     mx y = n ? reduce_as("sum", x, FOLD_SUM, axes, n, true, x->dtype) : x;
-    return mx_shape_checked(extra ? mx_squeeze(y, axes, extra) : y, like);
+    return mx_shape_checked(extra ? mx_squeeze(y, gone, extra) : y, like);
 }
 
 /* ---- the last axis: softmax and logsumexp */
