@@ -44,7 +44,7 @@ struct gpu {
     void *context;
     char name[128];
     int major, minor, multiprocessors;
-    bool overlaps; /* launches: all kernels for it wait for those ahead of them by themselves */
+    bool overlaps;                 /* launches: all kernels for it wait for those ahead of them by themselves */
     void *_Atomic module[MODULES]; /* loaded, by number in the library's list */
     void *copies;                  /* the driver's stream for copies to the host */
     struct gpu_ring in, out;
@@ -217,6 +217,9 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
 /* Does the node draw random bits?  Is it a product of matrices that a library is likely to do? */
 bool gpu_draws(const struct node *n);
 bool gpu_multiplies(const struct node *n);
+/* Do both multiply one vector with a matrix, the same one?  And the products of several such nodes. */
+bool gpu_share_a_vector(const struct node *n, const struct node *first);
+int gpu_run_vector_products(struct stream *s, int n, struct entry *const m[]);
 /* Is it a Fourier transform of one axis that cuFFT may make with the next one, and is `n`, whose operand `first` makes,
  * that next one? */
 bool gpu_begins_fft2(const struct node *first);

@@ -5,18 +5,31 @@
 
 bool gpu_is_producer(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n) || gpu_begins_fft2(n); }
 
-bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other)
+/* The one member that reads the last one's result, which nobody else looks at, and by which operand; negative: none. */
+static int only_reader(const struct epilogue *c, int *operand)
 {
-    int reader = -1, operand = 0;
+    int reader = -1;
     for (int i = c->at + 1; i < c->n; i++)
         for (int k = 0; k < c->m[i]->node->nin; k++)
             if (c->m[i]->from[k] == c->at) {
                 if (reader >= 0)
-                    return false;
+                    return -1;
                 reader = i;
-                operand = k;
+                *operand = k;
             }
-    if (reader < 0 || c->wanted[c->at])
+    return c->wanted[c->at] ? -1 : reader;
+}
+
+static void take_in(struct epilogue *c, int reader)
+{
+    c->at = reader;
+    c->passed |= 1u << reader;
+}
+
+bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other)
+{
+    int operand = 0, reader = only_reader(c, &operand);
+    if (reader < 0)
         return false;
     const struct entry *e = c->m[reader];
     const struct node *n = e->node;
@@ -27,8 +40,21 @@ bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other)
             return false;
         *other = n->in[!operand];
     }
-    c->at = reader;
-    c->passed |= 1u << reader;
+    take_in(c, reader);
+    return true;
+}
+
+bool epilogue_takes_sum(struct epilogue *c, mx *other)
+{
+    int operand = 0, reader = only_reader(c, &operand);
+    if (reader < 0 || c->m[reader]->node->op->id != OP_add || c->m[reader]->from[!operand] != OUTSIDE)
+        return false;
+    mx y = c->m[reader]->one, x = c->m[c->at]->one;
+    *other = c->m[reader]->node->in[!operand];
+    if (x->size != y->size || x->dtype != y->dtype || (*other)->size != y->size || (*other)->dtype != y->dtype ||
+        !(*other)->row)
+        return false;
+    take_in(c, reader);
     return true;
 }
 
@@ -48,16 +74,16 @@ int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bo
     bool ends = is_ended_by_fft(n, m);
     int n_left = 0, failed = 0;
     for (int i = 0; i < n - ends && !failed; i++) {
-        struct produced b = { .last = i };
+        struct produced b = { 0 };
         const struct node *node = m[i]->node;
-        if (!gpu_is_producer(node))
+        if (gone >> i & 1 || !gpu_is_producer(node))
             continue;
         producer_fn *produce = gpu_draws(node)        ? gpu_produce_draws
                                : gpu_multiplies(node) ? gpu_produce_product
                                                       : gpu_produce_fft;
         failed = produce(s, n, m, wanted, i, &b);
         gone |= b.members;
-        made |= 1u << b.last;
+        made |= b.made;
     }
     for (int i = 0; i < n - ends && !failed; i++) {
         number[i] = gone >> i & 1 ? OUTSIDE : (uint8_t)n_left;

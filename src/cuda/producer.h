@@ -6,16 +6,15 @@
 
 #include "cuda/gpu.h"
 
-/* May the node be one?  It draws random bits, multiplies matrices where a library does, or transforms the first of two
- * axes, the second of which may end the group. */
+/* May the node be one?  It draws random bits, multiplies matrices where a library does or a vector, or transforms the
+ * first of two axes, the second of which may end the group. */
 bool gpu_is_producer(const struct node *n);
 /* Runs a group that has some. */
 int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
 
-/* What was done: the member whose result is in memory, and all that it took, as bits. */
+/* What was done, as bits: the members whose results are in memory, and all that they took. */
 struct produced {
-    int last;
-    uint32_t members;
+    uint32_t made, members;
 };
 typedef int producer_fn(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
                         struct produced *b);
@@ -32,5 +31,7 @@ struct epilogue {
 /* If nobody but one member, once, looks at the last one's result, and it is `op` of that and perhaps of one number for
  * all elements, the `other` (which may come first where the order does not matter), it is taken in. */
 bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other);
+/* The same for the sum of it and an array of its shape and type, row-major. */
+bool epilogue_takes_sum(struct epilogue *c, mx *other);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/settings.h"
+#include "core/shape.h"
 #include "cuda/blas.h"
 #include "cuda/kernels/product.h"
 #include "cuda/producer.h"
@@ -55,7 +56,7 @@ static struct product_operand product_operand_of(const struct run *r, const stru
 {
     struct product_steps s = p->steps[which];
     int64_t any = 0;
-    for (int d = 0; d < p->ndim; d++) any |= p->batch[which][d];
+    for (int d = 0; d < p->ndim; d++) any |= p->shape[d] > 1 ? p->batch[which][d] : 0;
     return operand_at(gpu_pointer(r, x), (enum dtype)x->dtype, which ? p->n : p->m, p->k, which ? s.column : s.row,
                       which ? s.row : s.column, any);
 }
@@ -201,11 +202,8 @@ static enum kernel cut_vector(struct product_args *a, enum dtype t)
     enum { MANY = 512, LEAST_PIECE = 128 };
     int64_t lanes = gpu_lanes(t);
     bool across = a->a.across;
-    if (is_read_by_lines(a, t)) {
-        a->down = ceil_div(a->m, PRODUCT_LINES);
-        a->across = a->pieces = 1;
+    if (is_read_by_lines(a, t))
         return LINES;
-    }
     if (across)
         a->team = gpu_power_of_two(ceil_div(a->m, lanes), 32);
     else
@@ -224,16 +222,39 @@ static enum kernel cut_elements(struct product_args *a)
     return OUTER;
 }
 
+/* One more matrix whose lines meet the vector. */
+static void add_matrix(struct product_lines_args *l, const struct product_args *a)
+{
+    int64_t first = l->n ? l->of[l->n - 1].first + ceil_div(l->of[l->n - 1].m, PRODUCT_LINES) : 0;
+    l->of[l->n++] = (struct product_lines){ a->y, a->a.p, a->c, a->m, a->a.line, a->y_row, a->c_row, first };
+    l->v = a->b.p;
+    l->k = a->k;
+}
+
+static int launch_lines(const struct run *r, enum dtype t, struct product_lines_args *l)
+{
+    static struct gpu_found found[DT_COUNT];
+    const struct product_lines *last = &l->of[l->n - 1];
+    void *kernel = gpu_find(gpu_of(r), &found[t], "product", "product_lines", t);
+    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, last->first + ceil_div(last->m, PRODUCT_LINES),
+                                 PRODUCT_LINE_THREADS, (void *[]){ l });
+}
+
 /* exact: whatever MLX_ENABLE_TF32 says. */
 static int launch_product(const struct run *r, enum dtype t, struct product_args *a, bool exact)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
-    static const char *const names[KERNELS] = {
-        [SMALL] = "product_small",           [LARGE] = "product_large",        [TALL] = "product_tall",
-        [SMALL_TF32] = "product_small_tf32", [SPLIT] = "product_split",        [LINES] = "product_lines",
-        [ALONG] = "product_along",           [ACROSS] = "product_across",      [MERGE] = "product_merge",
-        [OUTER] = "product_outer",           [WARP_GROUPS] = "product_groups", [SPLIT_GROUPS] = "product_split_groups"
-    };
+    static const char *const names[KERNELS] = { [SMALL] = "product_small",
+                                                [LARGE] = "product_large",
+                                                [TALL] = "product_tall",
+                                                [SMALL_TF32] = "product_small_tf32",
+                                                [SPLIT] = "product_split",
+                                                [ALONG] = "product_along",
+                                                [ACROSS] = "product_across",
+                                                [MERGE] = "product_merge",
+                                                [OUTER] = "product_outer",
+                                                [WARP_GROUPS] = "product_groups",
+                                                [SPLIT_GROUPS] = "product_split_groups" };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     a->rounded = t == DT_float32 && !exact && gpu_tf32() && has_tf32(g);
@@ -241,9 +262,12 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     if (is_vector && a->n > 1)
         swap_operands(a);
     enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(g, a, t);
-    int threads = k == LINES                       ? PRODUCT_LINE_THREADS
-                  : dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF
-                                                   : PRODUCT_THREADS;
+    if (k == LINES) {
+        struct product_lines_args l = { .rounded = !a->scaled, .alpha = a->alpha, .beta = a->beta };
+        add_matrix(&l, a);
+        return launch_lines(r, t, &l);
+    }
+    int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     size_t bytes = k == TALL ? PRODUCT_TALL_BYTES : 0;
     if (k == WARP_GROUPS) {
         threads = PRODUCT_GROUP_THREADS;
@@ -341,11 +365,11 @@ int gpu_lengthen(const struct run *r, mx x, mx y)
     return launch_rows(r, (enum dtype)x->dtype, &p);
 }
 
-/* What is multiplied, into y, which has elements. */
+/* What is multiplied, into y, which has elements, and has memory by the time that it is launched. */
 static void describe(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y,
                      struct product_args *a)
 {
-    a->y = gpu_pointer(r, y);
+    a->y = y->buf ? gpu_pointer(r, y) : NULL;
     a->m = p->m;
     a->n = p->n;
     a->k = p->k;
@@ -478,11 +502,105 @@ int gpu_run_addmm(const struct run *r)
     return run_products(r, args->alpha, args->beta);
 }
 
-/* ---- with what follows */
+/* ---- a vector with several matrices, and what follows */
+
+/* Does the node multiply one vector with a matrix? */
+static bool has_vector(const struct node *n)
+{
+    if (n->op->id != OP_matmul || n->in[0]->ndim < 2 || n->in[1]->ndim < 2)
+        return false;
+    return dim(n->in[0], -2) == 1 && matrix_count(n->in[0]) == 1 && matrix_count(n->in[1]) == 1;
+}
+
+/* Is y, which r makes, a vector times lines?  Fills what it is, without the addresses of results. */
+static bool is_by_lines(const struct run *r, mx y, struct product_args *a)
+{
+    struct product_plan p;
+    *a = (struct product_args){ .alpha = 1 };
+    if (!has_vector(r->node) || y->size == 0)
+        return false;
+    product_plan_of(&p, 2, r->x);
+    describe(r, &p, 2, r->x, y, a);
+    if (a->n > 1)
+        swap_operands(a);
+    return a->n == 1 && is_read_by_lines(a, (enum dtype)y->dtype);
+}
+
+/* That, of producer i, is one more matrix, and so is what its result is added to; y becomes the sum. */
+static int take_lines(struct stream *s, struct epilogue *c, struct product_args *a, struct product_lines_args *l,
+                      struct produced *b)
+{
+    mx other = NULL;
+    if (epilogue_takes_sum(c, &other)) {
+        struct run r = run_of(s, c->m[c->at]);
+        a->c = gpu_pointer(&r, other);
+        a->c_row = 1;
+    }
+    struct run into = run_of(s, c->m[c->at]);
+    if (gpu_out_new(&into, 0))
+        return 1;
+    a->y = gpu_pointer(&into, into.y[0]);
+    add_matrix(l, a);
+    b->made |= 1u << c->at;
+    b->members |= c->passed;
+    return 0;
+}
+
+/* All producers that multiply the same vector, by one launch. */
+static int produce_lines(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
+                         struct product_args *a, struct produced *b)
+{
+    struct product_lines_args l = { .rounded = 1 };
+    const void *vector = a->b.p;
+    const enum dtype t = (enum dtype)m[first]->one->dtype;
+    const struct run whole = run_of(s, m[first]);
+    for (int i = first; i < n && l.n < PRODUCT_MATRICES; i++) {
+        struct run r = run_of(s, m[i]);
+        struct epilogue c = { n, m, wanted, i, 1u << i };
+        bool same = i == first || ((enum dtype)m[i]->one->dtype == t && is_by_lines(&r, m[i]->one, a) &&
+                                   a->b.p == vector && a->k == l.k);
+        if (same && take_lines(s, &c, a, &l, b))
+            return 1;
+    }
+    return launch_lines(&whole, t, &l);
+}
+
+bool gpu_share_a_vector(const struct node *n, const struct node *first)
+{
+    if (!has_vector(n) || !has_vector(first))
+        return false;
+    mx x = n->in[0], y = first->in[0];
+    return x->buf == y->buf && x->offset == y->offset && x->dtype == y->dtype && dim(x, -1) == dim(y, -1) &&
+           x->strides[x->ndim - 1] == y->strides[y->ndim - 1];
+}
+
+_Static_assert((int)ALIKE_MOST <= (int)PRODUCT_MATRICES, "they are one launch");
+int gpu_run_vector_products(struct stream *s, int n, struct entry *const m[])
+{
+    struct product_lines_args l = { .rounded = 1 };
+    struct entry *rest[ALIKE_MOST];
+    int n_rest = 0, failed = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        struct run r = run_of(s, m[i]);
+        struct product_args a;
+        if (!is_by_lines(&r, m[i]->one, &a)) {
+            rest[n_rest++] = m[i];
+        } else if (!(failed = gpu_out_new(&r, 0))) {
+            a.y = gpu_pointer(&r, r.y[0]);
+            add_matrix(&l, &a);
+        }
+    }
+    if (!failed && l.n) {
+        struct run r = run_of(s, m[0]);
+        failed = launch_lines(&r, (enum dtype)m[0]->one->dtype, &l);
+    }
+    for (int i = 0; i < n_rest && !failed; i++) failed = cuda_backend.run(s, rest[i]);
+    return failed;
+}
 
 bool gpu_multiplies(const struct node *n)
 {
-    return (n->op->id == OP_matmul || n->op->id == OP_addmm) && gpu_blas_multiplies();
+    return has_vector(n) || ((n->op->id == OP_matmul || n->op->id == OP_addmm) && gpu_blas_multiplies());
 }
 
 /* maximum(r's product, 0) into y, by a library. */
@@ -516,13 +634,16 @@ int gpu_produce_product(struct stream *s, int n, struct entry *const m[], const 
 {
     struct epilogue c = { n, m, wanted, first, 1u << first };
     struct run r = run_of(s, m[first]);
+    struct product_args a;
     mx zero = NULL;
+    if (is_by_lines(&r, m[first]->one, &a))
+        return produce_lines(s, n, m, wanted, first, &a, b);
     if (epilogue_takes(&c, OP_maximum, (enum dtype)m[first]->one->dtype, &zero) && is_zero(zero)) {
         enum blas_outcome o = multiply_with_relu(&r, m[c.at]->one);
-        *b = (struct produced){ .last = c.at, .members = c.passed };
+        *b = (struct produced){ 1u << c.at, c.passed };
         if (o != BLAS_DECLINED)
             return o == BLAS_FAILED;
     }
-    *b = (struct produced){ .last = first, .members = 1u << first };
+    *b = (struct produced){ 1u << first, 1u << first };
     return cuda_backend.run(s, m[first]);
 }

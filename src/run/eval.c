@@ -686,8 +686,84 @@ static void run_fused(struct batch *b, int i, bool stopped, struct run_failure *
     for (int k = 0; k < n; k++) entry_release(m[k]);
 }
 
+/* ---- entries that are alike, at once */
+
+static bool is_ready(const struct node *n)
+{
+    bool ready = true;
+    for (int i = 0; i < n->nin; i++) ready &= atomic_load_explicit(&n->in[i]->status, memory_order_acquire) == READY;
+    return ready;
+}
+
+static bool runs_alone(const struct entry *e) { return !e->waits && e->before < 0; }
+
+static void end_turn(struct entry *e)
+{
+    e->waits = true;
+    entry_release(e);
+}
+
+/* Is x there, or a view of what is, or a view of such a one, of entries from number `begin` to `end`?  Those are made
+ * now, before their turn: who reads what they show has it until then in any case. */
+static bool make_early(struct batch *b, int begin, int end, mx x, int depth)
+{
+    if (atomic_load_explicit(&x->status, memory_order_acquire) == READY)
+        return true;
+    for (int i = begin; i < end && depth > 0; i++) {
+        struct entry *e = &b->entries[i];
+        if (!runs_alone(e) || e->node->nout != 1 || e->one != x)
+            continue;
+        if (!(e->node->op->traits & VIEW) || e->node->nin != 1 || !make_early(b, begin, i, e->node->in[0], depth - 1) ||
+            !make_view(e->node, x))
+            return false;
+        atomic_store_explicit(&x->status, READY, memory_order_release);
+        end_turn(e);
+        return true;
+    }
+    return false;
+}
+
+static bool make_operands(struct batch *b, int begin, int end)
+{
+    const struct node *n = b->entries[end].node;
+    bool made = true;
+    for (int k = 0; k < n->nin && made; k++) made = make_early(b, begin, end, n->in[k], 2);
+    return made;
+}
+
+/* Entry i, which runs by itself, and soon after it those that may run with it; returns how many. */
+static int find_alike(struct batch *b, int i, struct entry *m[])
+{
+    enum { NEAR = 24 };
+    const struct backend *on = backend_of(b->stream);
+    m[0] = &b->entries[i];
+    const struct node *first = m[0]->node;
+    int n = 1;
+    if (!on->alike || !on->alike(first, first) || !is_ready(first) || checks_now() != CHECK_NOTHING)
+        return 1;
+    for (int k = i + 1; k < b->n && k <= i + NEAR && n < ALIKE_MOST; k++) {
+        struct entry *e = &b->entries[k];
+        if (runs_alone(e) && e->node->op == first->op && make_operands(b, i + 1, k) && on->alike(e->node, first))
+            m[n++] = e;
+    }
+    return n;
+}
+
+static void run_alike(struct batch *b, int n, struct entry *m[], struct run_failure *own,
+                      const struct run_failure *before)
+{
+    struct stream *s = b->stream;
+    int failed = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < m[i]->node->nin && !failed; k++) failed = bring(m[i]->node->in[k]->buf, s);
+    failed = failed || note_queued(s, n, m, backend_of(s)->run_alike(s, n, m));
+    settle_batch(n, m, NULL, failed ? FAILED : RAN, own, before);
+    for (int i = 0; i < n; i++) end_turn(m[i]);
+}
+
 void run_batch(struct batch *b)
 {
+    struct entry *m[ALIKE_MOST];
     struct stream *s = b->stream;
     struct run_failure own = { 0 }, before = { 0 };
     bool stopped = false;
@@ -711,7 +787,10 @@ void run_batch(struct batch *b)
         }
         if (stopped)
             mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
-        if (e->before >= 0) {
+        int n = stopped || e->before >= 0 ? 1 : find_alike(b, i, m);
+        if (n > 1) {
+            run_alike(b, n, m, &own, &before);
+        } else if (e->before >= 0) {
             run_fused(b, i, stopped, &own, &before);
         } else {
             settle_batch(1, &e, NULL, stopped ? FAILED : run_entry_on(s, e), &own, &before);

@@ -22,6 +22,10 @@ mx.eval(x)
 mx.eval(mx.sum(x))
 mx.eval(mx.exp(x) * 2)
 mx.eval(mx.scan(lambda c, i: (mx.softmax(c), None), x, length=2))
+w = [mx.ones((512, 2048), mx.bfloat16) * i for i in range(3)]
+x = mx.ones((1, 2048), mx.bfloat16)
+mx.eval(x, w)
+mx.eval([(x @ m.T).reshape(16, 32) for m in w])
 tool = ctypes.CDLL(sys.argv[1])
 tool.nvtx_begun.restype = ctypes.c_char_p
 print(tool.nvtx_begun().decode(), end="")
@@ -50,6 +54,7 @@ def test_ranges_are_named_after_operations(tool):
     assert begun.count("sum") == 1
     assert "exp, multiply" in begun  # one kernel
     assert begun.count("softmax") == 2  # in a loop, each step's
+    assert begun.count("matmul, matmul, matmul") == 1 and "matmul" not in begun  # of one vector
 
 
 def test_there_are_none_unless_asked_for(tool):

@@ -232,6 +232,44 @@ def test_relu_of_products(dtype, size):
         assert mx.isinf(y[5]).all() and mx.isfinite(y[:5]).all()
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_vector_with_several_matrices(dtype):
+    """At once where they are near each other, with what is added to the results: the same bits as one by one."""
+    k = 2056
+    x, sizes = matrix(dtype, 1, k), (513, 512, 640, 515, 600, 520)
+    w = [matrix(dtype, n, k, seed=n) for n in sizes]
+    added = [matrix(dtype, 1, n, seed=n + 1) for n in sizes]
+    with mx.stream(mx.gpu):
+        alone = []
+        for m in w:
+            alone.append(x @ m.T)
+            mx.eval(alone[-1])
+        sums = [a + y for a, y in zip(added, alone)]
+        gated = mx.sigmoid(alone[1]) * alone[1] * (x @ matrix(dtype, 512, k, seed=3).T)
+        mx.eval(sums, gated)
+        at_once = [(x @ m.T).reshape(-1) for m in w]
+        mx.eval(at_once)
+        assert all(mx.array_equal(a.reshape(-1), b).item() for a, b in zip(alone, at_once))
+        both = [(a + x @ m.T, x @ m.T + a) for a, m in zip(added, w)]
+        mx.eval(both)
+        assert all(mx.array_equal(s, y).item() for s, of in zip(sums, both) for y in of)
+        gate, up = x @ w[1].T, x @ matrix(dtype, 512, k, seed=3).T
+        y = mx.sigmoid(gate) * gate * up
+        assert mx.array_equal(y, gated).item()
+        first, second = x @ w[0].T, x @ w[1].T  # one of whose results is looked at twice, with what follows
+        y = first + added[0]
+        mx.eval(y, first, second)
+        assert mx.array_equal(y, sums[0]).item() and mx.array_equal(first, alone[0]).item()
+        assert mx.array_equal(second, alone[1]).item()
+        y = added[0][:, ::-1] + x @ w[0].T  # not row-major, and of one value
+        z = mx.broadcast_to(added[1][:, :1], (1, 512)) + x @ w[1].T
+        mx.eval(y, z)
+        assert mx.array_equal(y, added[0][:, ::-1] + alone[0]).item()
+        assert mx.array_equal(z, added[1][:, :1] + alone[1]).item()
+    for a, m in zip(added, w):
+        close(lambda x, m, a: x @ m.T + a, x, m, a, depth=k)
+
+
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
 def test_derivatives(dtype):
     a, b, c = matrix(dtype, 20, 30), matrix(dtype, 30, 10, seed=1), matrix(dtype, 10, seed=2)

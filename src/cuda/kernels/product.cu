@@ -167,7 +167,7 @@ KERNEL(K(cu_product_along), struct product_args)
 }
 
 #if defined HALF || defined LARGE
-/* The same of one matrix that is read 16 bytes at a time, which takes as long as reading does: a block has LINES of it,
+/* The same of matrices that are read 16 bytes at a time, which takes as long as reading does: a block has LINES of one,
  * each thread some vectors of all of those, with what they are multiplied with once for all.  As much as a thread has
  * registers for is on its way before the first is multiplied. */
 enum { LINES = PRODUCT_LINES, LINE_THREADS = PRODUCT_LINE_THREADS };
@@ -180,16 +180,27 @@ FN void add_lines(T sum[LINES], const union lanes x[LINES], const union lanes *b
     }
 }
 
-EARLY_KERNEL(K(cu_product_lines), struct product_args)
+FN S line_result(const struct product_lines_args *a, T sum, const S *c)
+{
+    if (a->rounded)
+        return c ? OUT(plus(IN(OUT(sum)), IN(*c))) : OUT(sum);
+    sum = scale(a->alpha, sum);
+    return OUT(c ? plus(sum, scale(a->beta, IN(*c))) : sum);
+}
+
+EARLY_KERNEL(K(cu_product_lines), struct product_lines_args)
 {
     enum { AHEAD = 2, WARPS = LINE_THREADS / 32 };
     SHARED T of_warp[WARPS][LINES];
-    const int64_t step = LINE_THREADS * LANES, line = (int64_t)blockIdx.x * LINES;
-    const int lines = line + LINES <= a.m ? LINES : (int)(a.m - line);
-    const S *v = (const S *)a.b.p, *x[LINES];
+    int number = 0;
+    for (int i = 1; i < a.n; i++) number = (int64_t)blockIdx.x >= a.of[i].first ? i : number;
+    const struct product_lines *of = &a.of[number];
+    const int64_t step = LINE_THREADS * LANES, line = (blockIdx.x - of->first) * LINES;
+    const int lines = line + LINES <= of->m ? LINES : (int)(of->m - line);
+    const S *v = (const S *)a.v, *x[LINES];
     T sum[LINES];
     for (int i = 0; i < LINES; i++) {
-        x[i] = (const S *)a.a.p + (line + (i < lines ? i : 0)) * a.a.line;
+        x[i] = (const S *)of->x + (line + (i < lines ? i : 0)) * of->line;
         sum[i] = zero_sum();
     }
     int64_t k = (int64_t)threadIdx.x * LANES;
@@ -224,7 +235,7 @@ EARLY_KERNEL(K(cu_product_lines), struct product_args)
     T all = of_warp[0][threadIdx.x];
     for (int w = 1; w < WARPS; w++) all = plus(all, of_warp[w][threadIdx.x]);
     int64_t mine = line + (int)threadIdx.x;
-    ((S *)a.y)[mine * a.y_row] = OUT(finished(&a, all, a.c ? (const S *)a.c + mine * a.c_row : NULL));
+    ((S *)of->y)[mine * of->y_row] = line_result(&a, all, of->c ? (const S *)of->c + mine * of->c_row : NULL);
 }
 #endif
 

@@ -75,6 +75,24 @@ struct product_args {
     int32_t team, width;
 };
 
+/* A vector with lines of several matrices (product_lines): those of one, whose results are blocks `first` and up.  Steps
+ * are in elements. */
+enum { PRODUCT_MATRICES = 4 };
+struct product_lines {
+    void *y;
+    const void *x, *c; /* c: NULL, or what is added */
+    int64_t m, line, y_row, c_row;
+    int64_t first;
+};
+struct product_lines_args {
+    struct product_lines of[PRODUCT_MATRICES];
+    int32_t n;
+    int32_t rounded; /* sums are results, to which c is added, else alpha times sums and beta times c are */
+    const void *v;
+    int64_t k;
+    double alpha, beta;
+};
+
 /* Rows of matrices of a batch, in memory as they are read, which are copied to begin at multiples of 16 bytes: `step`
  * elements from one to the next, zeros behind those that there are. */
 struct product_row_args {
