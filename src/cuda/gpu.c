@@ -441,16 +441,6 @@ static int gpu_run_entry(struct stream *s, struct entry *e)
     return failed;
 }
 
-static int run_alike(struct stream *s, int n, struct entry *const m[])
-{
-    if (!gpu_use_stream(s))
-        return 1;
-    int named = nvtx_begin(n, m), failed = gpu_run_vector_products(s, n, m);
-    if (named)
-        nvtx_end();
-    return failed;
-}
-
 static int run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
     int named = nvtx_begin(n, m), failed = gpu_run_fused(s, n, m, wanted);
@@ -613,7 +603,6 @@ const struct backend cuda_backend = {
     .ends = gpu_ends_fft2,
     .is_producer = gpu_is_producer,
     .alike = gpu_share_a_vector,
-    .run_alike = run_alike,
     .reads_host = gpu_reads_host,
     .end = end_batch,
     .launch = gpu_launch_library,

@@ -214,12 +214,11 @@ typedef bool gpu_takes_fn(const struct node *n);
 bool gpu_reads_host(const struct node *n, int k);
 /* Element-wise entries as one (fused.c). */
 int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
-/* Does the node draw random bits?  Is it a product of matrices that a library is likely to do? */
+/* Does the node draw random bits?  Is it a product of matrices that a library is likely to do, or of a vector? */
 bool gpu_draws(const struct node *n);
 bool gpu_multiplies(const struct node *n);
-/* Do both multiply one vector with a matrix, the same one?  And the products of several such nodes. */
+/* Do both multiply the same vector, each with a matrix? */
 bool gpu_share_a_vector(const struct node *n, const struct node *first);
-int gpu_run_vector_products(struct stream *s, int n, struct entry *const m[]);
 /* Is it a Fourier transform of one axis that cuFFT may make with the next one, and is `n`, whose operand `first` makes,
  * that next one? */
 bool gpu_begins_fft2(const struct node *first);

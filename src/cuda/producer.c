@@ -9,6 +9,8 @@ bool gpu_is_producer(const struct node *n) { return gpu_draws(n) || gpu_multipli
 static int only_reader(const struct epilogue *c, int *operand)
 {
     int reader = -1;
+    if (c->wanted[c->at])
+        return -1;
     for (int i = c->at + 1; i < c->n; i++)
         for (int k = 0; k < c->m[i]->node->nin; k++)
             if (c->m[i]->from[k] == c->at) {
@@ -17,7 +19,7 @@ static int only_reader(const struct epilogue *c, int *operand)
                 reader = i;
                 *operand = k;
             }
-    return c->wanted[c->at] ? -1 : reader;
+    return reader;
 }
 
 static void take_in(struct epilogue *c, int reader)

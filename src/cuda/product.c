@@ -574,30 +574,6 @@ bool gpu_share_a_vector(const struct node *n, const struct node *first)
            x->strides[x->ndim - 1] == y->strides[y->ndim - 1];
 }
 
-_Static_assert((int)ALIKE_MOST <= (int)PRODUCT_MATRICES, "they are one launch");
-int gpu_run_vector_products(struct stream *s, int n, struct entry *const m[])
-{
-    struct product_lines_args l = { .rounded = 1 };
-    struct entry *rest[ALIKE_MOST];
-    int n_rest = 0, failed = 0;
-    for (int i = 0; i < n && !failed; i++) {
-        struct run r = run_of(s, m[i]);
-        struct product_args a;
-        if (!is_by_lines(&r, m[i]->one, &a)) {
-            rest[n_rest++] = m[i];
-        } else if (!(failed = gpu_out_new(&r, 0))) {
-            a.y = gpu_pointer(&r, r.y[0]);
-            add_matrix(&l, &a);
-        }
-    }
-    if (!failed && l.n) {
-        struct run r = run_of(s, m[0]);
-        failed = launch_lines(&r, (enum dtype)m[0]->one->dtype, &l);
-    }
-    for (int i = 0; i < n_rest && !failed; i++) failed = cuda_backend.run(s, rest[i]);
-    return failed;
-}
-
 bool gpu_multiplies(const struct node *n)
 {
     return has_vector(n) || ((n->op->id == OP_matmul || n->op->id == OP_addmm) && gpu_blas_multiplies());

@@ -142,14 +142,20 @@ static mx with_batch(mx x, int n, const int *batch)
     return mx_broadcast_to(x, n + 2, shape);
 }
 
+static bool is_one_row(mx x)
+{
+    bool one = true;
+    for (int i = 0; i < x->ndim - 1; i++) one = one && x->shape[i] == 1;
+    return one;
+}
+
 /* Does c, of the result's shape or broadcasting to it, follow when a's batch is stacked?  Yes where
  * it is the same for every row, or has every row. */
 static bool stacks_too(mx c, int ndim, const int *shape)
 {
-    bool rows = true, whole = c->ndim == ndim;
-    for (int i = 0; i < c->ndim - 1; i++) rows = rows && c->shape[i] == 1;
+    bool whole = c->ndim == ndim;
     for (int i = 0; whole && i < ndim - 1; i++) whole = c->shape[i] == shape[i];
-    return rows || whole;
+    return is_one_row(c) || whole;
 }
 
 static mx stack_rows(mx x)
@@ -178,13 +184,6 @@ static mx product_of_any_shape(mx a, mx b, mx plus, const struct addmm_args *arg
     if (!plus || is_nil(y))
         return y;
     return mx_infer(&op_addmm, args, 3, (mx[]){ x[0], x[1], mx_broadcast_like(plus, y) });
-}
-
-static bool is_one_row(mx x)
-{
-    bool one = true;
-    for (int i = 0; i < x->ndim - 1; i++) one = one && x->shape[i] == 1;
-    return one;
 }
 
 /* Operands of one dtype and at least two dimensions; plus NULL: no sum.  A stack of rows meets a matrix as one matrix;

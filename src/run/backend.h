@@ -33,8 +33,7 @@ struct entry {
 };
 enum {
     FUSE_MOST = 32, /* members of a fused entry */
-    OUTSIDE = 255,
-    ALIKE_MOST = 4 /* entries that run at once */
+    OUTSIDE = 255
 };
 static inline mx *entry_out(struct entry *e) { return e->several ? e->several : &e->one; }
 
@@ -108,10 +107,9 @@ struct backend {
     /* May this entry, which is not element-wise and makes one array, be a member whose operands are none of the
      * others'?  NULL: none may. */
     bool (*is_producer)(const struct node *n);
-    /* May n run with `first`, of the same operation, at once?  Their operands are READY.  NULL: none may.  And n of
-     * them, whose operands are where they are needed. */
+    /* May n, whose operands are READY, run as one with `first`, of the same operation, both by themselves, as members
+     * that read none of each other's results?  NULL: none may. */
     bool (*alike)(const struct node *n, const struct node *first);
-    int (*run_alike)(struct stream *s, int n, struct entry *const m[]);
     /* Does n read operand k on the host, where its bytes are, so that they need not be brought?  NULL: never. */
     bool (*reads_host)(const struct node *n, int k);
     /* Copies x, of any strides, into row-major y of its dtype from element `at` on.  NULL: run/control.c knows how,

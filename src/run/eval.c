@@ -686,7 +686,7 @@ static void run_fused(struct batch *b, int i, bool stopped, struct run_failure *
     for (int k = 0; k < n; k++) entry_release(m[k]);
 }
 
-/* ---- entries that are alike, at once */
+/* ---- entries that are alike, as one */
 
 static bool is_ready(const struct node *n)
 {
@@ -731,39 +731,35 @@ static bool make_operands(struct batch *b, int begin, int end)
     return made;
 }
 
-/* Entry i, which runs by itself, and soon after it those that may run with it; returns how many. */
-static int find_alike(struct batch *b, int i, struct entry *m[])
+static void join(struct batch *b, int last, int next)
 {
-    enum { NEAR = 24 };
-    const struct backend *on = backend_of(b->stream);
-    m[0] = &b->entries[i];
-    const struct node *first = m[0]->node;
-    int n = 1;
-    if (!on->alike || !on->alike(first, first) || !is_ready(first) || checks_now() != CHECK_NOTHING)
-        return 1;
-    for (int k = i + 1; k < b->n && k <= i + NEAR && n < ALIKE_MOST; k++) {
-        struct entry *e = &b->entries[k];
-        if (runs_alone(e) && e->node->op == first->op && make_operands(b, i + 1, k) && on->alike(e->node, first))
-            m[n++] = e;
-    }
-    return n;
+    struct entry *m[] = { &b->entries[last], &b->entries[next] };
+    for (int i = 0; i < 2; i++) memset(m[i]->from, OUTSIDE, sizeof m[i]->from);
+    m[0]->waits = true;
+    m[1]->before = last;
 }
 
-static void run_alike(struct batch *b, int n, struct entry *m[], struct run_failure *own,
-                      const struct run_failure *before)
+/* Makes entry i, which runs by itself, and those soon after it that may run with it a group; returns its last. */
+static int join_alike(struct batch *b, int i)
 {
-    struct stream *s = b->stream;
-    int failed = 0;
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < m[i]->node->nin && !failed; k++) failed = bring(m[i]->node->in[k]->buf, s);
-    failed = failed || note_queued(s, n, m, backend_of(s)->run_alike(s, n, m));
-    settle_batch(n, m, NULL, failed ? FAILED : RAN, own, before);
-    for (int i = 0; i < n; i++) end_turn(m[i]);
+    enum { NEAR = FUSE_MOST - 1 };
+    const struct backend *on = backend_of(b->stream);
+    const struct node *first = b->entries[i].node;
+    int last = i;
+    if (!on->alike || !on->alike(first, first) || !is_ready(first) || checks_now() != CHECK_NOTHING)
+        return i;
+    for (int k = i + 1; k < b->n && k <= i + NEAR; k++) {
+        struct entry *e = &b->entries[k];
+        if (!runs_alone(e) || e->node->op != first->op || !make_operands(b, i + 1, k) || !on->alike(e->node, first))
+            continue;
+        join(b, last, k);
+        last = k;
+    }
+    return last;
 }
 
 void run_batch(struct batch *b)
 {
-    struct entry *m[ALIKE_MOST];
     struct stream *s = b->stream;
     struct run_failure own = { 0 }, before = { 0 };
     bool stopped = false;
@@ -787,11 +783,10 @@ void run_batch(struct batch *b)
         }
         if (stopped)
             mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
-        int n = stopped || e->before >= 0 ? 1 : find_alike(b, i, m);
-        if (n > 1) {
-            run_alike(b, n, m, &own, &before);
-        } else if (e->before >= 0) {
-            run_fused(b, i, stopped, &own, &before);
+        int last = stopped || e->before >= 0 ? i : join_alike(b, i);
+        if (b->entries[last].before >= 0) {
+            run_fused(b, last, stopped, &own, &before);
+            b->entries[last].waits = true; /* its turn is over, and may be to come */
         } else {
             settle_batch(1, &e, NULL, stopped ? FAILED : run_entry_on(s, e), &own, &before);
             entry_release(e);

@@ -182,10 +182,9 @@ FN void add_lines(T sum[LINES], const union lanes x[LINES], const union lanes *b
 
 FN S line_result(const struct product_lines_args *a, T sum, const S *c)
 {
-    if (a->rounded)
-        return c ? OUT(plus(IN(OUT(sum)), IN(*c))) : OUT(sum);
-    sum = scale(a->alpha, sum);
-    return OUT(c ? plus(sum, scale(a->beta, IN(*c))) : sum);
+    if (!a->rounded)
+        return OUT(scaled_sum(a->alpha, a->beta, sum, c));
+    return c ? OUT(plus(IN(OUT(sum)), IN(*c))) : OUT(sum);
 }
 
 EARLY_KERNEL(K(cu_product_lines), struct product_lines_args)

@@ -75,8 +75,8 @@ struct product_args {
     int32_t team, width;
 };
 
-/* A vector with lines of several matrices (product_lines): those of one, which blocks `first` and up have.  Steps are in
- * elements. */
+/* A vector with lines of several matrices (product_lines): those of one, which blocks `first` and up have.  Steps are
+ * in elements. */
 enum { PRODUCT_MATRICES = 4 };
 struct product_lines {
     void *y;

@@ -64,12 +64,14 @@ FN T scale(double s, T x) { return (T)s * x; }
 #endif
 
 /* What a sum becomes, at a place of c. */
+FN T scaled_sum(double alpha, double beta, T sum, const S *c)
+{
+    sum = scale(alpha, sum);
+    return c ? plus(sum, scale(beta, IN(*c))) : sum;
+}
 FN T finished(const struct product_args *a, T sum, const S *c)
 {
-    if (!a->scaled)
-        return sum;
-    sum = scale(a->alpha, sum);
-    return c ? plus(sum, scale(a->beta, IN(*c))) : sum;
+    return a->scaled ? scaled_sum(a->alpha, a->beta, sum, c) : sum;
 }
 
 /* Where row i of groups belongs in y. */

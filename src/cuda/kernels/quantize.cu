@@ -282,14 +282,16 @@ FN_APART float row_by_numbers(int f, const struct qmm_args *a, const S *x, const
     return sum;
 }
 
-/* Ahead of AFTER_LAUNCH_BEFORE: codes of a few rows, from byte `at` of each on.  Where a matrix is that an index picks
- * is known afterwards. */
-FN void fetch_ahead(const struct qmm_args *a, int64_t place, int64_t row, int64_t rows, int64_t row_bytes, int64_t at)
+/* Ahead of AFTER_LAUNCH_BEFORE: codes of a few rows of so many bytes, `times` of each, from byte `at` on.  Where a
+ * matrix is that an index picks is known afterwards. */
+FN void fetch_ahead(const struct qmm_args *a, int64_t place, int64_t row, int64_t rows, int64_t bytes, int64_t at,
+                    int64_t step, const int times)
 {
-    if (a->lhs || place >= a->batch || at >= row_bytes)
+    if (a->lhs || place >= a->batch)
         return;
-    const uint8_t *w = (const uint8_t *)matrices_of(a, place).w + row * row_bytes + at;
-    for (int r = 0; r < QMV_ROWS; r++) FETCH_AHEAD(w + (r < rows ? r : 0) * row_bytes);
+    const uint8_t *w = (const uint8_t *)matrices_of(a, place).w + row * bytes;
+    for (int u = 0; u < times && at < bytes; u++, at += step)
+        for (int r = 0; r < QMV_ROWS; r++) FETCH_AHEAD(w + (r < rows ? r : 0) * bytes + at);
 }
 
 /* Rows of the matrix with rows of x: a warp has QMV_ROWS of the former and nv of the latter, or with others of its team
@@ -304,9 +306,8 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
     int64_t row = (int64_t)(at % a->wide) * R, v0 = (int64_t)(above % a->tall) * nv, place = above / a->tall;
     int64_t chunks = a->k / n, row_groups = a->k >> a->log_group, mine = place < a->batch ? chunks : 0;
     int64_t rows = a->n - row < R ? a->n - row : R, vectors = a->m - v0 < nv ? a->m - v0 : nv;
-    for (int u = 0; u < ahead; u++)
-        fetch_ahead(a, place, row, rows, chunks * words * 4,
-                    ((int64_t)(u * a->team + in_team) * 32 + lane) * words * 4);
+    fetch_ahead(a, place, row, rows, chunks * words * 4, (in_team * 32 + lane) * words * 4, 32 * a->team * words * 4,
+                ahead);
     AFTER_LAUNCH_BEFORE();
     struct matrices p = matrices_of(a, mine ? place : 0);
     float total[V][R];
@@ -365,8 +366,7 @@ FN void multiply_lines(const int f, const struct qmm_args *a)
     int64_t row = (int64_t)(at % a->wide) * R, rows = a->n - row < R ? a->n - row : R,
             row_groups = a->k >> a->log_group;
     int chunks = (int)(a->k / n), mine = place < a->batch ? chunks : 0, step = 32 * a->team;
-    for (int u = 0; u < 4; u++)
-        fetch_ahead(a, place, row, rows, (int64_t)chunks * 16, ((int64_t)u * step + in_team * 32 + lane) * 16);
+    fetch_ahead(a, place, row, rows, (int64_t)chunks * 16, (in_team * 32 + lane) * 16, step * 16, 4);
     AFTER_LAUNCH_BEFORE();
     struct matrices p = matrices_of(a, mine ? place : 0);
     const struct words4 *w[R];
