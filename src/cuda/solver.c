@@ -214,14 +214,6 @@ static bool has_functions(struct solver_on *s, enum solver_kind kind)
     }
 }
 
-/* On an H200 cusolverDnXgeev of CUDA 13.0, 12.0 by its own count, gave CUSOLVER_STATUS_INTERNAL_ERROR for random
- * matrices of 67 rows, and for some larger ones ended the process. */
-static bool is_dangerous(enum solver_kind kind)
-{
-    enum { WITHOUT = 12 };
-    return kind == SOLVER_EIG && atoi(cuda_library(CUDA_cusolver)->version) >= WITHOUT;
-}
-
 /* NULL: it works. */
 static const char *try_kind(struct solver_on *s, enum solver_kind kind)
 {
@@ -231,8 +223,6 @@ static const char *try_kind(struct solver_on *s, enum solver_kind kind)
     int e = CUSOLVER_STATUS_ALLOC_FAILED;
     if (!has_functions(s, kind))
         return "no such function";
-    if (is_dangerous(kind))
-        return "internal errors for large matrices";
     if (!cu.stream_create(&stream, CUDA_STREAM_NON_BLOCKING) && !cu.memory_alloc(&memory, 512))
         e = run_trial(s, kind, stream, memory, &value);
     if (memory)
@@ -299,9 +289,12 @@ static int report(const char *asker, int e)
 int solver_enter(struct work *w, const struct problem *p, struct room *o, const char *asker)
 {
     struct solver_on *s = &on[gpu_of(w->r)->number];
+    void *stream = gpu_direct(gpu_stream(w->r->stream));
     *o = (struct room){ .jacobi = s->jacobi[w->t == DT_float64] };
     lock_take(&solving);
-    int e = ask_room(s->handle, s->params, p, o);
+    int e = solver.set_stream(s->handle, stream); /* geev asks it, and that of the last call may be gone */
+    if (!e)
+        e = ask_room(s->handle, s->params, p, o);
     lock_give(&solving);
     if (e)
         return report(asker, e);
@@ -410,12 +403,12 @@ int solver_eigh(const struct run *r, mx x, void *const y[3])
 }
 
 /* Rotations are the faster way to singular vectors; to values alone, of matrices of up to so many rows.  They may not
- * converge, where the other way does. */
+ * converge, where the other way does, and of complex numbers cuSOLVER's lose ten bits. */
 enum { ROTATED_VALUES = 2048 };
 static bool rotates(const struct work *w, int tall, int k, bool vectors)
 {
-    return (vectors || tall <= ROTATED_VALUES) && (int64_t)tall * (vectors ? tall : k) <= INT32_MAX &&
-           solver_works(SOLVER_JACOBI, gpu_of(w->r)->number);
+    return w->t != DT_complex64 && (vectors || tall <= ROTATED_VALUES) &&
+           (int64_t)tall * (vectors ? tall : k) <= INT32_MAX && solver_works(SOLVER_JACOBI, gpu_of(w->r)->number);
 }
 
 /* A's transpose, which is what it sees of rows, is U' s V'^H, and A the transpose of V'^H times s times that of U': so

@@ -390,6 +390,7 @@ int solver_eig_room(void *handle, void *params, int left, int right, int64_t n, 
     expect(!right || (vr && ldvr >= n), "a place for vectors");
     expect(a_type == type && vl_type == type && vr_type == type, "types that fit");
     expect(w_type == (type == CUSOLVER_R_64F ? CUSOLVER_C_64F : CUSOLVER_C_32F), "complex values");
+    await_copies(solver_stream); /* which it looks at: one that is gone ends the program */
     *bytes = ROOM;
     *host_bytes = 100;
     return pretends("no_eig") ? CUSOLVER_STATUS_NOT_SUPPORTED : 0;

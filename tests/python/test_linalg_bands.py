@@ -44,7 +44,7 @@ def check_orthogonal(q, dtype, more=1):
 
 def check_svd(a, dtype):
     m, n = a.shape
-    more = max(1, max(m, n) / 32) if mx.default_device() == mx.gpu else 1  # cuSOLVER's rotations
+    more = max(1, max(m, n) / 8) if mx.default_device() == mx.gpu else 1  # cuSOLVER's rotations
     k, size = min(m, n), np.abs(a).max() or 1
     u, s, vt = (wide(y) for y in L.svd(array(a)))
     a, s = wide(a) / size, s / size
@@ -54,9 +54,9 @@ def check_svd(a, dtype):
     norm = np.linalg.norm(a)
     assert np.linalg.norm(u[:, :k] * s @ vt[:k] - a) <= more * unit(dtype, k) * norm
     want = np.linalg.svd(a, compute_uv=False)
-    assert np.abs(s - want).max() <= unit(dtype, k) * want.max()
+    assert np.abs(s - want).max() <= more * unit(dtype, k) * want.max()
     alone = wide(L.svd(array((a * size).astype(dtype)), compute_uv=False)) / size
-    assert np.abs(alone - want).max() <= unit(dtype, k) * want.max()
+    assert np.abs(alone - want).max() <= more * unit(dtype, k) * want.max()
 
 
 def check_eigh(a, dtype, upper):
