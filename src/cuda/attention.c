@@ -92,12 +92,12 @@ static struct cut cut_few(struct attention_call *c, enum dtype t)
 
 /* The same on the units that multiply matrices, of heads of up to 128 elements.  Pieces fill the device once, twice or
  * three times, whichever takes the fewest steps of keys one after the other; to begin and to end takes some, too. */
-static struct cut cut_split(const struct gpu *g, struct attention_call *c, enum dtype t)
+static struct cut cut_split(const struct run *r, struct attention_call *c, enum dtype t)
 {
     static struct gpu_found found[2][DT_COUNT];
     enum { FILLED = 3, AROUND = 2 };
     bool large = greatest(c->d, c->e) > 64;
-    int64_t at_once = (int64_t)g->multiprocessors * ATTENTION_SPLIT_BLOCKS,
+    int64_t at_once = (int64_t)gpu_of(r)->multiprocessors * ATTENTION_SPLIT_BLOCKS,
             steps = ceil_div(c->keys, ATTENTION_SPLIT_KEYS);
     int64_t least_time = INT64_MAX;
     for (int times = 1; times <= FILLED; times++) {
@@ -108,6 +108,8 @@ static struct cut cut_split(const struct gpu *g, struct attention_call *c, enum 
             c->piece = each * ATTENTION_SPLIT_KEYS;
         }
     }
+    if (c->piece < c->keys && !c->only_if)
+        c->arrived = gpu_arrived(gpu_stream(r->stream), c->units);
     c->tiles = c->chunks = 1;
     return (struct cut){ "attention", large ? "attention_split_128" : "attention_split_64",
                          .threads = ATTENTION_WARP_THREADS, .bytes = ATTENTION_SPLIT_BYTES(large ? 128 : 64),
@@ -190,13 +192,14 @@ static struct cut cut_parts(struct gpu *g, struct attention_call *c)
     return cut_tiles(c, kernels[k], &found[k]);
 }
 
-static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
+static struct cut cut_attention(const struct run *r, struct attention_call *c, enum dtype t)
 {
+    struct gpu *g = gpu_of(r);
     static struct gpu_known warps[DT_COUNT], groups[DT_COUNT], parts;
     bool units = dtype_is_half(t) && gpu_has(g, &warps[t], "attention", "attention_warps_64", t);
     bool small = greatest(c->d, c->e) <= 128;
     if (units && small && c->rows <= ATTENTION_SPLIT && c->keys)
-        return cut_split(g, c, t);
+        return cut_split(r, c, t);
     if (c->rows <= ATTENTION_FEW && c->keys)
         return cut_few(c, t);
     if (t == DT_float32 && gpu_has(g, &parts, "attention", "attention_parts_64", t))
@@ -213,12 +216,13 @@ static int launch_attention(const struct run *r, enum dtype t, struct attention_
     enum { MOST_EACH = 4, LARGEST_TEAM = 16 };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
-    struct cut cut = cut_attention(g, c, t);
+    struct cut cut = cut_attention(r, c, t);
     c->pieces = c->keys ? ceil_div(c->keys, c->piece) : 1;
     void *kernel = gpu_find(g, cut.found, cut.module, cut.name, t);
     int64_t rows = c->units * c->rows, blocks = c->units * c->tiles * c->chunks * c->pieces;
     struct buffer *b = NULL;
     int failed = !kernel;
+    c->merge_team = (int32_t)gpu_power_of_two(ceil_div(c->pieces, MOST_EACH), LARGEST_TEAM);
     if (!failed && c->pieces > 1) {
         size_t size = t == DT_float64 ? 8 : 4;
         failed = !(b = buffer_new_on(r->stream, (size_t)(rows * c->pieces * (c->e + 2)) * size));
@@ -226,9 +230,8 @@ static int launch_attention(const struct run *r, enum dtype t, struct attention_
     }
     if (!failed)
         failed = gpu_launch_shared(r->stream, op, kernel, blocks, cut.threads, cut.bytes, (void *[]){ c });
-    if (!failed && c->pieces > 1) {
+    if (!failed && c->pieces > 1 && !c->arrived) {
         kernel = gpu_find(g, &merges[t], "attention", "attention_merge", t);
-        c->merge_team = (int32_t)gpu_power_of_two(ceil_div(c->pieces, MOST_EACH), LARGEST_TEAM);
         blocks = ceil_div(rows * greatest(c->e, 1), ATTENTION_MERGE_THREADS / c->merge_team);
         failed = !kernel || gpu_launch(r->stream, op, kernel, blocks, ATTENTION_MERGE_THREADS, (void *[]){ c });
     }

@@ -257,6 +257,7 @@ static int end_batch(struct stream *s)
     int e = gpu_record_event(q);
     q->launches = 0;
     lock_give(&q->lock);
+    gpu_drop_held(q);
     return gpu_check(q->gpu, "eval", e);
 }
 
@@ -441,9 +442,25 @@ static int gpu_run_entry(struct stream *s, struct entry *e)
     return failed;
 }
 
+/* Operations that may be one launch though they are not element-wise; `first` is like itself, if it may be. */
+static bool are_alike(const struct node *n, const struct node *first)
+{
+    switch (n->op->id) {
+    case OP_matmul: return gpu_share_a_vector(n, first);
+    case OP_rope: return gpu_ropes_are_alike(n, first);
+    case OP_slice_update: return gpu_updates_are_alike(n, first);
+    default: return false;
+    }
+}
+
 static int run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
-    int named = nvtx_begin(n, m), failed = gpu_run_fused(s, n, m, wanted);
+    if (!gpu_use_stream(s))
+        return 1;
+    int named = nvtx_begin(n, m), op = (int)m[0]->node->op->id;
+    int failed = op == OP_rope           ? gpu_run_ropes(s, n, m)
+                 : op == OP_slice_update ? gpu_run_updates(s, n, m)
+                                         : gpu_run_fused(s, n, m, wanted);
     if (named)
         nvtx_end();
     return failed;
@@ -452,11 +469,6 @@ static int run_fused(struct stream *s, int n, struct entry *const m[], const boo
 uint64_t gpu_address(const struct run *r, mx x)
 {
     return (uint64_t)buffer_on(x->buf, r->stream) + (uint64_t)x->offset * itemsize(x);
-}
-
-int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[])
-{
-    return gpu_launch_shared(s, op, kernel, blocks, threads, 0, args);
 }
 
 LOCK(allowing, LOCK_LEAF);
@@ -471,6 +483,22 @@ static int allow_shared(void *kernel, size_t bytes)
         e = cu.function_set(kernel, CUDA_FUNCTION_SHARED_BYTES, (int)bytes);
     lock_give(&allowing);
     return e;
+}
+
+uint32_t *gpu_arrived(struct gpu_stream *q, int64_t n)
+{
+    uint64_t p = 0;
+    if (n > GPU_ARRIVED)
+        return NULL;
+    lock_take(&q->lock);
+    if (!q->arrived && !cu.memory_alloc(&p, GPU_ARRIVED * sizeof(uint32_t))) {
+        if (gpu_flush(q) || cu.words_set(p, 0, GPU_ARRIVED, q->stream))
+            cu.memory_free(p);
+        else
+            q->arrived = p;
+    }
+    lock_give(&q->lock);
+    return (uint32_t *)q->arrived;
 }
 
 /* As the driver has them. */
@@ -496,8 +524,8 @@ static bool may_overlap(struct gpu *g)
     return g->overlaps && setting_switch_kept(&kept, "MLX_CUDA_OVERLAP", true);
 }
 
-static int launch(struct gpu *g, void *kernel, unsigned blocks, unsigned threads, unsigned bytes, void *stream,
-                  void *args[])
+int gpu_put_launch(struct gpu *g, void *kernel, unsigned blocks, unsigned threads, unsigned bytes, void *stream,
+                   void *args[])
 {
     enum { PROGRAMMATIC_SERIALIZATION = 6 };
     if (!may_overlap(g))
@@ -507,8 +535,9 @@ static int launch(struct gpu *g, void *kernel, unsigned blocks, unsigned threads
     return cu.launch_with(&c, kernel, args, NULL);
 }
 
-int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
-                      void *args[])
+/* y: of gpu_launch_with_norm, or NULL. */
+static int launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
+                  void *args[], void **y)
 {
     enum { WITHOUT_ASKING = 32 << 10 }; /* 48 KiB less what a kernel has besides */
     struct gpu_stream *q = gpu_stream(s);
@@ -521,11 +550,30 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
     }
     int e = bytes > WITHOUT_ASKING ? allow_shared(kernel, bytes) : 0;
     if (!e) {
-        void *to = gpu_launches_begin(q);
-        e = launch(q->gpu, kernel, (unsigned)blocks, (unsigned)threads, (unsigned)bytes, to, args);
+        void *to = y ? gpu_launches_begin_with(q, y) : gpu_launches_begin(q);
+        e = gpu_put_launch(q->gpu, kernel, (unsigned)blocks, (unsigned)threads, (unsigned)bytes, to, args);
         gpu_launches_end(q, e != 0);
     }
     return gpu_check(q->gpu, op, e);
+}
+
+int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[])
+{
+    return launch(s, op, kernel, blocks, threads, 0, args, NULL);
+}
+
+int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
+                      void *args[])
+{
+    return launch(s, op, kernel, blocks, threads, bytes, args, NULL);
+}
+
+int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[],
+                         void **y)
+{
+    int failed = launch(s, op, kernel, blocks, threads, 0, args, y);
+    gpu_drop_held(gpu_stream(s));
+    return failed;
 }
 
 bool gpu_splits(const struct gpu *g) { return g->major >= 8 && g->major <= 10 && g->minor == 0; }
@@ -602,7 +650,7 @@ const struct backend cuda_backend = {
     .fuses_small = true,
     .ends = gpu_ends_fft2,
     .is_producer = gpu_is_producer,
-    .alike = gpu_share_a_vector,
+    .alike = are_alike,
     .reads_host = gpu_reads_host,
     .end = end_batch,
     .launch = gpu_launch_library,

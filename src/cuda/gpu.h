@@ -9,6 +9,7 @@
 #include "core/outside.h"
 #include "core/sizes.h"
 #include "cuda/driver.h"
+#include "cuda/kernels/rows.h"
 #include "ops/op.h"
 #include "plan/box.h"
 #include "plan/result.h"
@@ -21,6 +22,7 @@ enum {
     GPU_TABLES = 32,    /* what runners keep on the device from call to call */
     GPU_PIECES = 4,     /* of pinned memory, for each direction */
     RECORDED_MOST = 64, /* launches in a graph */
+    GPU_ARRIVED = 1024, /* counts of a stream's */
     KEPT_GRAPHS = 32,   /* with kernels of libraries, of a stream */
 };
 
@@ -80,6 +82,14 @@ struct kept_graph {
     void *exec;
 };
 
+/* The norm of one row, of which nothing has been queued yet: the next launch may make it on its way. */
+struct gpu_held {
+    void *kernel; /* NULL: there is none */
+    int64_t blocks;
+    struct rows_args args;
+    struct buffer *of[4]; /* which nobody else may have until it is queued */
+};
+
 /* A stream's queue: batches, and the driver's stream that their kernels are put on, which is there from the first that
  * runs on: building graphs does not use the device. */
 struct gpu_stream {
@@ -98,7 +108,9 @@ struct gpu_stream {
     uint64_t key; /* of what is recorded; 0: launches of ours alone */
     struct kept_graph kept[KEPT_GRAPHS];
     uint64_t kept_used, kept_made;
+    struct gpu_held held; /* comes before whatever is queued or recorded next */
     struct gpu_notes notes;
+    uint64_t arrived; /* GPU_ARRIVED zeros on the device; 0: not yet there */
     struct gpu_table table[GPU_TABLES];
     uint64_t tables_used;
 };
@@ -185,6 +197,8 @@ int gpu_flush(struct gpu_stream *q);
 /* Where a launch of a kernel of ours goes; between the two nothing else is queued, and no lock of a stream is taken;
  * failed: it was not queued. */
 void *gpu_launches_begin(struct gpu_stream *q);
+/* The same, of which the norm of *y is a part (gpu_launch_with_norm). */
+void *gpu_launches_begin_with(struct gpu_stream *q, void **y);
 void gpu_launches_end(struct gpu_stream *q, bool failed);
 /* The same for what a library launches, which may be recorded too.  `what` tells its kernels apart: of one number they
  * are the same each time, but for addresses. */
@@ -193,6 +207,19 @@ void *gpu_library_begin(struct gpu_stream *q, uint64_t what);
 bool gpu_records_libraries(void);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
+/* Queues the norm with the next launch, at the latest; it takes the references to `of`, some of which may be NULL. */
+void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h);
+/* Is there one that makes what is at y, and what does it do? */
+bool gpu_holds_norm(struct gpu_stream *q, const void *y, struct rows_args *a);
+/* What held ones were of is let go of, by the thread that runs the stream's batches. */
+void gpu_drop_held(struct gpu_stream *q);
+/* A launch that makes that of *y too, if it is not queued by now: else *y becomes NULL before the kernel gets it. */
+int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[],
+                         void **y);
+/* Puts a launch of a kernel of ours on the driver's stream, which it may begin on before what is ahead of it has ended;
+ * the driver's error. */
+int gpu_put_launch(struct gpu *g, void *kernel, unsigned blocks, unsigned threads, unsigned bytes, void *stream,
+                   void *args[]);
 /* The same for a kernel that has SHARED_BYTES. */
 int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
                       void *args[]);
@@ -219,6 +246,12 @@ bool gpu_draws(const struct node *n);
 bool gpu_multiplies(const struct node *n);
 /* Do both multiply the same vector, each with a matrix? */
 bool gpu_share_a_vector(const struct node *n, const struct node *first);
+/* Are both rotations by the same angles?  Do both set parts of arrays that are not one?  How n such run (rope.c,
+ * move.c), which read none of each other's results. */
+bool gpu_ropes_are_alike(const struct node *n, const struct node *first);
+bool gpu_updates_are_alike(const struct node *n, const struct node *first);
+int gpu_run_ropes(struct stream *s, int n, struct entry *const m[]);
+int gpu_run_updates(struct stream *s, int n, struct entry *const m[]);
 /* Is it a Fourier transform of one axis that cuFFT may make with the next one, and is `n`, whose operand `first` makes,
  * that next one? */
 bool gpu_begins_fft2(const struct node *first);
@@ -232,6 +265,12 @@ static inline int gpu_out_new(const struct run *r, int k) { return result_new(r-
 bool gpu_out_in(const struct run *r, int k, int i);
 /* y[k] becomes operand i with room to be changed: in its memory where nobody else looks at it, else a copy. */
 int gpu_out_from(const struct run *r, int k, int i);
+/* Are both, which have data, the same elements in the same order? */
+static inline bool gpu_same_elements(mx x, mx y)
+{
+    return x == y || (x->buf == y->buf && x->offset == y->offset && x->size == y->size && x->dtype == y->dtype &&
+                      x->row && y->row);
+}
 /* The address of an array's first element. */
 uint64_t gpu_address(const struct run *r, mx x);
 static inline void *gpu_pointer(const struct run *r, mx x) { return (void *)gpu_address(r, x); }
@@ -249,6 +288,9 @@ int gpu_notes_look(struct gpu_stream *q);
 /* What is said of n index arrays of `count` places, but for their shape; kind: an enum note_kind. */
 void gpu_note_about(struct note_about *a, const char *op, int kind, enum outside_use use, int64_t count, int n,
                     const struct lookup_index *index);
+
+/* n zeros, which kernels of the stream count with and leave as zeros; NULL: there are not so many. */
+uint32_t *gpu_arrived(struct gpu_stream *q, int64_t n);
 
 /* Copies elements from one address to another as the box says (move.c); overlapping memory is not expected. */
 int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from);

@@ -95,14 +95,26 @@ static int turn_box(const struct run *r, const struct box *b, uint64_t to, uint6
            gpu_launch(r->stream, name_of(r), f, blocks, pieces ? TURN_TALL * TURN_WIDE : TURN_SIDE * TURN_ROWS, args);
 }
 
-static int copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
+/* A copy by itself, or one of two that are one launch. */
+struct copied {
+    struct box box;
+    uint64_t to, from;
+};
+
+static int copy_boxes(const struct run *r, int n, const struct copied *of)
 {
     static struct gpu_found found[5];
-    void *f = gpu_find_sized(gpu_of(r), found, "move", "copy", b->item);
-    struct move_args a = { .to = (void *)to, .from = (const void *)from, .n = box_size(b) };
-    for (int i = 0; i < b->ndim; i++) box_add_axis(&a.w, b, i);
+    void *f = gpu_find_sized(gpu_of(r), found, "move", "copy", of->box.item);
+    struct move_args a = { .boxes = n };
+    int64_t blocks = 0;
+    for (int k = 0; k < n; k++) {
+        const struct box *b = &of[k].box;
+        a.of[k] = (struct move_box){ (void *)of[k].to, (const void *)of[k].from, box_size(b), blocks, { 0 } };
+        for (int i = 0; i < b->ndim; i++) box_add_axis(&a.of[k].w, b, i);
+        blocks += ceil_div(a.of[k].n, MOVE_THREADS * MOVE_EACH);
+    }
     void *args[] = { &a };
-    return !f || gpu_launch(r->stream, name_of(r), f, ceil_div(a.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
+    return !f || gpu_launch(r->stream, name_of(r), f, blocks, MOVE_THREADS, args);
 }
 
 /* One box for each place along the outermost dimension, while there are more than kernels know. */
@@ -121,24 +133,38 @@ static int copy_parts(const struct run *r, const struct box *b, uint64_t to, uin
     return failed;
 }
 
+/* How it is copied: element by element, if nothing else is faster. */
+enum box_way { BOX_NONE, BOX_ROW, BOX_FILLED, BOX_IN_PARTS, BOX_TURNED, BOX_PLAIN };
+static enum box_way box_way(const struct box *b, uint64_t to)
+{
+    return box_size(b) == 0                                ? BOX_NONE
+           : is_row(b, b->to) && is_row(b, b->from)        ? BOX_ROW
+           : is_row(b, b->to) && is_one(b) && to % 16 == 0 ? BOX_FILLED
+           : b->ndim > MOVE_DIMS                           ? BOX_IN_PARTS
+           : turned_axis(b) >= 0                           ? BOX_TURNED
+                                                           : BOX_PLAIN;
+}
+
+static struct copied in_widest_units(const struct box *b, uint64_t to, uint64_t from)
+{
+    struct copied c = { *b, to, from };
+    box_widen(&c.box, to | from, 0, NULL);
+    return c;
+}
+
 int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
 {
-    struct box wide = *b;
-    int64_t n = box_size(b);
-    if (n == 0)
-        return 0;
-    if (is_row(b, b->to) && is_row(b, b->from))
+    struct copied c;
+    switch (box_way(b, to)) {
+    case BOX_NONE: return 0;
+    case BOX_ROW:
         return gpu_check(gpu_of(r), name_of(r),
-                         cu.copy_on_device(to, from, (size_t)n * b->item, gpu_direct(gpu_stream(r->stream))));
-    if (is_row(b, b->to) && is_one(b) && to % 16 == 0)
-        return fill_box(r, b, to, from);
-    if (b->ndim > MOVE_DIMS)
-        return copy_parts(r, b, to, from);
-    int row = turned_axis(b);
-    if (row >= 0)
-        return turn_box(r, b, to, from, row);
-    box_widen(&wide, to | from, 0, NULL);
-    return copy_box(r, &wide, to, from);
+                         cu.copy_on_device(to, from, (size_t)box_size(b) * b->item, gpu_direct(gpu_stream(r->stream))));
+    case BOX_FILLED: return fill_box(r, b, to, from);
+    case BOX_IN_PARTS: return copy_parts(r, b, to, from);
+    case BOX_TURNED: return turn_box(r, b, to, from, turned_axis(b));
+    default: c = in_widest_units(b, to, from); return copy_boxes(r, 1, &c);
+    }
 }
 
 int gpu_copy_to(const struct run *r, uint64_t to, mx x)
@@ -235,20 +261,65 @@ bool gpu_takes_slice_update(const struct node *n)
     return ((const struct slice_update_args *)n->args)->fold == SCATTER_SET || gpu_takes_lookup(n);
 }
 
-int gpu_run_slice_update(const struct run *r)
+/* The part of y that is updated: where it begins, behind y's first, and its strides. */
+static int64_t updated_part(const struct run *r, int64_t strides[MX_MAX_NDIM])
 {
     const struct slice_update_args *a = r->args;
     mx y = r->y[0];
-    int64_t strides[MX_MAX_NDIM], offset = 0;
-    if (gpu_out_from(r, 0, 0))
-        return 1;
+    int64_t offset = 0;
     for (int i = 0; i < y->ndim; i++) {
         struct range s = range_of(y->shape[i], a->start.v[i], a->stop.v[i], a->step.v[i]);
         offset += s.first * y->strides[i];
         strides[i] = s.step * y->strides[i];
     }
-    return a->fold == SCATTER_SET ? gpu_put(r, y, offset, strides, r->x[1])
-                                  : gpu_fold_box(r, a->fold, y, offset, strides, r->x[1]);
+    return offset;
+}
+
+int gpu_run_slice_update(const struct run *r)
+{
+    const struct slice_update_args *a = r->args;
+    int64_t strides[MX_MAX_NDIM], offset;
+    if (gpu_out_from(r, 0, 0))
+        return 1;
+    offset = updated_part(r, strides);
+    return a->fold == SCATTER_SET ? gpu_put(r, r->y[0], offset, strides, r->x[1])
+                                  : gpu_fold_box(r, a->fold, r->y[0], offset, strides, r->x[1]);
+}
+
+/* Keys and values of a word go where those before are: two that set elements, of arrays that are not one. */
+bool gpu_updates_are_alike(const struct node *n, const struct node *first)
+{
+    const struct slice_update_args *a = n->args, *b = first->args;
+    return a->fold == SCATTER_SET && b->fold == SCATTER_SET && (n == first || n->in[0]->buf != first->in[0]->buf);
+}
+
+int gpu_run_updates(struct stream *s, int n, struct entry *const m[])
+{
+    struct copied plain[MOVE_BOXES];
+    struct run r = run_of(s, m[0]);
+    int found = 0, failed = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        int64_t strides[MX_MAX_NDIM];
+        r = run_of(s, m[i]);
+        if (gpu_out_from(&r, 0, 0))
+            return 1;
+        mx y = r.y[0], x = r.x[1];
+        int64_t offset = updated_part(&r, strides);
+        struct box b = box_of(itemsize(x), x->ndim, x->shape, strides, x->strides);
+        uint64_t to = gpu_address(&r, y) + (uint64_t)offset * itemsize(y), from = gpu_address(&r, x);
+        if (box_way(&b, to) != BOX_PLAIN) {
+            failed = gpu_copy_box(&r, &b, to, from);
+            continue;
+        }
+        plain[found++] = in_widest_units(&b, to, from);
+        bool unlike = found == MOVE_BOXES && plain[1].box.item != plain[0].box.item;
+        if (unlike)
+            failed = copy_boxes(&r, 1, plain) || copy_boxes(&r, 1, plain + 1);
+        else if (found == MOVE_BOXES)
+            failed = copy_boxes(&r, found, plain);
+        found %= MOVE_BOXES;
+    }
+    return failed || (found && copy_boxes(&r, found, plain));
 }
 
 /* Of an operand that is not row-major; the others are views. */

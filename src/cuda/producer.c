@@ -60,6 +60,23 @@ bool epilogue_takes_sum(struct epilogue *c, mx *other)
     return true;
 }
 
+int epilogue_takes_product(struct epilogue *c)
+{
+    int operand = 0, again = 0, reader = only_reader(c, &operand);
+    if (reader < 0 || c->m[reader]->node->op->id != OP_multiply)
+        return -1;
+    struct epilogue other = *c;
+    other.at = c->m[reader]->from[!operand];
+    if (other.at == OUTSIDE || only_reader(&other, &again) != reader || !gpu_is_producer(c->m[other.at]->node))
+        return -1;
+    mx y = c->m[reader]->one, x = c->m[other.at]->one;
+    if (x->size != y->size || x->dtype != y->dtype || c->m[c->at]->one->size != y->size)
+        return -1;
+    take_in(c, reader);
+    c->passed |= 1u << other.at;
+    return other.at;
+}
+
 /* Its operand is a producer's, which is in memory before the rest runs. */
 static bool is_ended_by_fft(int n, struct entry *const m[])
 {

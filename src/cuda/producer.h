@@ -33,5 +33,8 @@ struct epilogue {
 bool epilogue_takes(struct epilogue *c, int op, enum dtype to, mx *other);
 /* The same for the sum of it and an array of its shape and type, row-major. */
 bool epilogue_takes_sum(struct epilogue *c, mx *other);
+/* The same for it times what another producer makes, which nobody else looks at either: that is taken in too, and its
+ * number returned; negative: there is no such product. */
+int epilogue_takes_product(struct epilogue *c);
 
 #endif

@@ -225,19 +225,30 @@ static enum kernel cut_elements(struct product_args *a)
 /* One more matrix whose lines meet the vector. */
 static void add_matrix(struct product_lines_args *l, const struct product_args *a)
 {
-    int64_t first = l->n ? l->of[l->n - 1].first + ceil_div(l->of[l->n - 1].m, PRODUCT_LINES) : 0;
-    l->of[l->n++] = (struct product_lines){ a->y, a->a.p, a->c, a->m, a->a.line, a->y_row, a->c_row, first };
+    l->of[l->n++] = (struct product_lines){ a->y, a->a.p, a->c, a->m, a->a.line, a->y_row, a->c_row, l->groups };
+    l->groups += ceil_div(a->m, PRODUCT_LINES);
     l->v = a->b.p;
     l->k = a->k;
 }
 
+/* Of a norm that has not been queued each block makes all: there are no more of them than run at a time, with as many
+ * groups each. */
 static int launch_lines(const struct run *r, enum dtype t, struct product_lines_args *l)
 {
-    static struct gpu_found found[DT_COUNT];
-    const struct product_lines *last = &l->of[l->n - 1];
-    void *kernel = gpu_find(gpu_of(r), &found[t], "product", "product_lines", t);
-    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, last->first + ceil_div(last->m, PRODUCT_LINES),
-                                 PRODUCT_LINE_THREADS, (void *[]){ l });
+    static struct gpu_found found[2][DT_COUNT];
+    struct gpu *g = gpu_of(r);
+    const char *op = r->node->op->name;
+    struct rows_args norm;
+    bool normed = gpu_holds_norm(gpu_stream(r->stream), l->v, &norm) && norm.n == l->k &&
+                  norm.n * (int64_t)dtype_size(t) <= PRODUCT_NORM_BYTES;
+    const char *name = normed ? "product_lines_normed" : "product_lines";
+    void *kernel = gpu_find(g, &found[normed][t], "product", name, t), *args[] = { l };
+    if (!kernel || !normed)
+        return !kernel || gpu_launch(r->stream, op, kernel, l->groups, PRODUCT_LINE_THREADS, args);
+    int64_t each = ceil_div(l->groups, (int64_t)g->multiprocessors * PRODUCT_LINE_BLOCKS);
+    l->norm = (struct product_norm){ norm.y, norm.x, norm.weight, norm.bias, norm.eps, norm.centered, norm.team };
+    return gpu_launch_with_norm(r->stream, op, kernel, ceil_div(l->groups, each), PRODUCT_LINE_THREADS, args,
+                                &l->norm.y);
 }
 
 /* exact: whatever MLX_ENABLE_TF32 says. */
@@ -546,20 +557,63 @@ static int take_lines(struct stream *s, struct epilogue *c, struct product_args 
     return 0;
 }
 
+/* Is member i, of type t, one more of them?  Fills a. */
+static bool shares_vector(struct stream *s, struct entry *const m[], int i, enum dtype t, const void *vector, int64_t k,
+                          struct product_args *a)
+{
+    struct run r = run_of(s, m[i]);
+    return (enum dtype)m[i]->one->dtype == t && is_by_lines(&r, m[i]->one, a) && a->b.p == vector && a->k == k;
+}
+
+/* Is what becomes of the first, which `a` says, silu of one product times another of the same vector, or the other way
+ * round?  Nobody else looks at those. */
+static bool find_gated(struct stream *s, struct epilogue *c, int first, const struct product_args *a,
+                       struct product_args pair[2])
+{
+    const enum dtype t = (enum dtype)c->m[first]->one->dtype;
+    for (int gate = first, up; gate < c->n; gate++) {
+        pair[0] = *a;
+        c->at = gate;
+        c->passed = 1u << gate;
+        if ((gate != first && !shares_vector(s, c->m, gate, t, a->b.p, a->k, &pair[0])) ||
+            !epilogue_takes(c, OP_silu, t, NULL) || (up = epilogue_takes_product(c)) < 0)
+            continue;
+        pair[1] = *a;
+        if (up == first || (gate == first && shares_vector(s, c->m, up, t, a->b.p, a->k, &pair[1])))
+            return pair[0].m == pair[1].m;
+    }
+    return false;
+}
+
+static int produce_gated(struct stream *s, const struct epilogue *c, struct product_args pair[2], struct produced *b)
+{
+    struct product_lines_args l = { .rounded = 1, .gated = 1 };
+    struct run into = run_of(s, c->m[c->at]);
+    if (gpu_out_new(&into, 0))
+        return 1;
+    pair[0].y = pair[1].y = gpu_pointer(&into, into.y[0]);
+    add_matrix(&l, &pair[0]);
+    add_matrix(&l, &pair[1]);
+    l.groups = ceil_div(pair[0].m, PRODUCT_LINES / 2); /* of both */
+    *b = (struct produced){ 1u << c->at, c->passed };
+    return launch_lines(&into, (enum dtype)into.y[0]->dtype, &l);
+}
+
 /* All producers that multiply the same vector, by one launch. */
 static int produce_lines(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
                          struct product_args *a, struct produced *b)
 {
     struct product_lines_args l = { .rounded = 1 };
+    struct product_args pair[2];
     const void *vector = a->b.p;
     const enum dtype t = (enum dtype)m[first]->one->dtype;
     const struct run whole = run_of(s, m[first]);
+    struct epilogue gated = { n, m, wanted, first, 0 };
+    if (find_gated(s, &gated, first, a, pair))
+        return produce_gated(s, &gated, pair, b);
     for (int i = first; i < n && l.n < PRODUCT_MATRICES; i++) {
-        struct run r = run_of(s, m[i]);
         struct epilogue c = { n, m, wanted, i, 1u << i };
-        bool same = i == first || ((enum dtype)m[i]->one->dtype == t && is_by_lines(&r, m[i]->one, a) &&
-                                   a->b.p == vector && a->k == l.k);
-        if (same && take_lines(s, &c, a, &l, b))
+        if ((i == first || shares_vector(s, m, i, t, vector, l.k, a)) && take_lines(s, &c, a, &l, b))
             return 1;
     }
     return launch_lines(&whole, t, &l);

@@ -147,11 +147,14 @@ static int queue_graph(struct gpu_stream *q, void *graph, uint64_t key)
     return e;
 }
 
+static int queue_held(struct gpu_stream *q);
+
 int gpu_flush(struct gpu_stream *q)
 {
     void *graph = NULL;
+    int held = queue_held(q);
     if (!q->recorded)
-        return 0;
+        return held;
     uint64_t key = q->key;
     q->recorded = 0;
     q->key = 0;
@@ -162,7 +165,7 @@ int gpu_flush(struct gpu_stream *q)
         cu.graph_destroy(graph);
     if (e) /* launches of operations that have been reported as queued are not */
         atomic_store(&q->gpu->lost, e);
-    return e;
+    return e ? e : held;
 }
 
 /* Under the lock. */
@@ -192,8 +195,8 @@ static bool begin_recording(struct gpu_stream *q)
     return !cu.capture_begin(q->recorder, CAPTURE_RELAXED);
 }
 
-/* Where the next launch goes; under the lock. */
-static void *next_launch(struct gpu_stream *q)
+/* Where the next launch goes, but for one that is held; under the lock. */
+static void *place_launch(struct gpu_stream *q)
 {
     if (!q->recorded)
         q->records = begin_recording(q);
@@ -202,10 +205,75 @@ static void *next_launch(struct gpu_stream *q)
     return q->records ? q->recorder : q->stream;
 }
 
+static int queue_held(struct gpu_stream *q)
+{
+    void *kernel = q->held.kernel, *args[] = { &q->held.args };
+    if (!kernel)
+        return 0;
+    q->held.kernel = NULL;
+    int e = gpu_put_launch(q->gpu, kernel, (unsigned)q->held.blocks, ROWS_THREADS, 0, place_launch(q), args);
+    if (e) /* as of a graph */
+        atomic_store(&q->gpu->lost, e);
+    return e;
+}
+
+static void go_on(struct gpu_stream *q)
+{
+    queue_held(q);
+    if (q->recorded >= MOST)
+        gpu_flush(q);
+}
+
+static void *next_launch(struct gpu_stream *q)
+{
+    go_on(q);
+    return place_launch(q);
+}
+
 void *gpu_launches_begin(struct gpu_stream *q)
 {
     lock_take(&q->lock);
     return next_launch(q);
+}
+
+void *gpu_launches_begin_with(struct gpu_stream *q, void **y)
+{
+    lock_take(&q->lock);
+    if (q->held.kernel && q->held.args.y == *y)
+        q->held.kernel = NULL;
+    else
+        *y = NULL;
+    return next_launch(q);
+}
+
+void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h)
+{
+    lock_take(&q->lock);
+    go_on(q);
+    lock_give(&q->lock);
+    gpu_drop_held(q);
+    lock_take(&q->lock);
+    q->held = *h;
+    lock_give(&q->lock);
+}
+
+bool gpu_holds_norm(struct gpu_stream *q, const void *y, struct rows_args *a)
+{
+    lock_take(&q->lock);
+    bool holds = q->held.kernel && q->held.args.y == y;
+    if (holds)
+        *a = q->held.args;
+    lock_give(&q->lock);
+    return holds;
+}
+
+void gpu_drop_held(struct gpu_stream *q)
+{
+    for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of; i++) {
+        if (q->held.of[i])
+            buffer_release(q->held.of[i]);
+        q->held.of[i] = NULL;
+    }
 }
 
 bool gpu_records_libraries(void)

@@ -9,7 +9,7 @@
 #include "ops/fast.h"
 
 /* The rows of x (all axes but the last two) as the kernel walks them; false: too many dimensions. */
-static bool walk_rows(struct rope_call *c, mx x)
+static bool walk_rows(struct rope_rows *c, mx x)
 {
     int shape[MX_MAX_NDIM], ndim = x->ndim - 2;
     int64_t strides[MX_MAX_NDIM], *all[] = { strides };
@@ -30,10 +30,10 @@ static bool walk_rows(struct rope_call *c, mx x)
 }
 
 /* Are all vectors that a thread reads and writes aligned to 16 bytes, or half that between halves of a row? */
-static bool whole_vectors(const struct rope_call *c, size_t item)
+static bool whole_vectors(const struct rope_call *c, const struct rope_rows *o, size_t item)
 {
-    uint64_t low = (uint64_t)c->x | (uint64_t)c->y | (uint64_t)c->width * item | (uint64_t)c->position * item;
-    for (int d = 0; d < c->ndim; d++) low |= (uint64_t)c->stride[d] * item;
+    uint64_t low = (uint64_t)o->x | (uint64_t)o->y | (uint64_t)c->width * item | (uint64_t)o->position * item;
+    for (int d = 0; d < o->ndim; d++) low |= (uint64_t)o->stride[d] * item;
     return low % 16 == 0 && c->half % ROPE_PAIRS == 0;
 }
 
@@ -62,7 +62,7 @@ static void find_turns(struct rope_call *c, double base)
 static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, int64_t first)
 {
     const struct rope_args *a = r->args;
-    int64_t left = c->half - first, rest = c->width - 2 * c->half;
+    int64_t left = c->half - first, rest = c->width - 2 * c->half, blocks = 0;
     c->first = first;
     c->pairs = left < ROPE_TURNS ? left : ROPE_TURNS;
     c->quads = (uint32_t)ceil_div(c->pairs, ROPE_PAIRS);
@@ -70,8 +70,13 @@ static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, i
     if (!c->freqs)
         find_turns(c, a->base);
     c->together = c->groups == 1 && c->length * c->pairs <= ROPE_SHARED;
-    c->n = c->groups * c->chunks * c->length * c->units;
-    return gpu_launch(r->stream, "rope", kernel, ceil_div(c->n, ROPE_THREADS), ROPE_THREADS, (void *[]){ c });
+    for (int i = 0; i < c->arrays; i++) {
+        struct rope_rows *o = &c->of[i];
+        o->n = c->groups * o->chunks * c->length * c->units;
+        o->begin = blocks;
+        blocks += ceil_div(o->n, ROPE_THREADS);
+    }
+    return gpu_launch(r->stream, "rope", kernel, blocks, ROPE_THREADS, (void *[]){ c });
 }
 
 /* A number of the host's, as the position of what is written is, goes with the launch. */
@@ -81,48 +86,87 @@ bool gpu_reads_host(const struct node *n, int k)
            atomic_load_explicit(&n->in[k]->buf->state, memory_order_acquire) & ON_HOST;
 }
 
-int gpu_run_rope(const struct run *r)
+/* What r rotates and where it goes is one more of the call's arrays. */
+static int add_rows(const struct run *r, struct rope_call *c, mx_own *hold)
+{
+    struct rope_rows *o = &c->of[c->arrays++];
+    mx x = r->x[0];
+    if (x->strides[x->ndim - 1] != 1 || !walk_rows(o, x))
+        if (is_nil(x = gpu_row_major(r, x, hold)) || !walk_rows(o, x))
+            return 1;
+    o->x = gpu_pointer(r, x);
+    o->y = gpu_pointer(r, r->y[0]);
+    o->rows = x->size / (c->length * c->width) / c->groups;
+    o->whole = whole_vectors(c, o, itemsize(x));
+    /* Several rows share sines where there are threads enough. */
+    int64_t threads = x->size / (2 * ROPE_PAIRS), enough = (int64_t)gpu_of(r)->multiprocessors * 1024;
+    o->each = threads / enough < 1 ? 1 : threads / enough < o->rows ? threads / enough : o->rows;
+    o->chunks = (uint32_t)ceil_div(o->rows, o->each);
+    return 0;
+}
+
+/* n of them, which have the same arguments, offset and frequencies, and positions as many. */
+static int run_ropes(int n, const struct run r[])
 {
     static struct gpu_found found[DT_COUNT];
     const struct rope_args *a = r->args;
-    struct gpu *g = gpu_of(r);
-    mx x = r->x[0], offset = r->x[1], freqs = NULL, y = r->y[0];
+    mx x = r->x[0], offset = r->x[1], freqs = NULL;
     bool known = gpu_reads_host(r->node, 1);
-    mx_own hold[3] = { 0 };
-    void *kernel = gpu_find(g, &found[x->dtype], "rope", "rope", (enum dtype)x->dtype);
-    if (!kernel || gpu_out_new(r, 0))
-        return 1;
-    if (x->size == 0)
-        return 0;
+    mx_own hold[2 + ROPE_ARRAYS] = { 0 };
+    void *kernel = gpu_find(gpu_of(r), &found[x->dtype], "rope", "rope", (enum dtype)x->dtype);
+    bool failed = !kernel;
+    for (int i = 0; i < n && !failed; i++) failed = gpu_out_new(&r[i], 0);
+    if (failed || x->size == 0)
+        return failed;
     struct rope_call c = { .pairwise = a->traditional,
                            .half = a->dims / 2,
                            .width = dim(x, -1),
                            .length = (uint32_t)dim(x, -2),
+                           .groups = offset->size,
                            .scale = a->scale,
                            .sign = a->inverse ? -1 : 1 };
-    bool failed = !known && is_nil(offset = gpu_row_major(r, offset, &hold[1]));
+    failed = !known && is_nil(offset = gpu_row_major(r, offset, &hold[0]));
     if (a->freqs && !failed)
-        failed = is_nil(freqs = gpu_row_major(r, r->x[2], &hold[2]));
-    if (!failed && (x->strides[x->ndim - 1] != 1 || !walk_rows(&c, x)))
-        failed = is_nil(x = gpu_row_major(r, x, &hold[0])) || !walk_rows(&c, x);
+        failed = is_nil(freqs = gpu_row_major(r, r->x[2], &hold[1]));
+    for (int i = 0; i < n && !failed; i++) failed = add_rows(&r[i], &c, &hold[2 + i]);
     if (!failed) {
-        c.x = gpu_pointer(r, x);
-        c.y = gpu_pointer(r, y);
         if (known)
             memcpy(&c.only, array_host(offset), sizeof c.only);
         else
             c.offset = gpu_pointer(r, offset);
         c.freqs = freqs ? gpu_pointer(r, freqs) : NULL;
-        c.groups = offset->size;
-        c.rows = x->size / (c.length * c.width) / c.groups;
-        c.whole = whole_vectors(&c, itemsize(x));
-        /* Several rows share sines where there are threads enough. */
-        int64_t threads = x->size / (2 * ROPE_PAIRS), enough = (int64_t)g->multiprocessors * 1024;
-        c.each = threads / enough < 1 ? 1 : threads / enough < c.rows ? threads / enough : c.rows;
-        c.chunks = (uint32_t)ceil_div(c.rows, c.each);
         for (int64_t first = 0; first < c.half && !failed; first += ROPE_TURNS)
             failed = launch_rope(r, kernel, &c, first);
     }
-    gpu_drop(3, hold);
+    gpu_drop(2 + ROPE_ARRAYS, hold);
     return failed;
+}
+
+int gpu_run_rope(const struct run *r) { return run_ropes(1, r); }
+
+int gpu_run_ropes(struct stream *s, int n, struct entry *const m[])
+{
+    int failed = 0;
+    for (int i = 0; i < n && !failed; i += ROPE_ARRAYS) {
+        struct run r[ROPE_ARRAYS];
+        int some = n - i < ROPE_ARRAYS ? n - i : ROPE_ARRAYS;
+        for (int k = 0; k < some; k++) r[k] = run_of(s, m[i + k]);
+        failed = run_ropes(some, r);
+    }
+    return failed;
+}
+
+/* The same angles of one array as of the other: queries and keys. */
+bool gpu_ropes_are_alike(const struct node *n, const struct node *first)
+{
+    const struct rope_args *a = n->args, *b = first->args;
+    mx x = n->in[0], y = first->in[0];
+    if (x->dtype != y->dtype || x->size == 0 || y->size == 0 || dim(x, -1) != dim(y, -1) || dim(x, -2) != dim(y, -2) ||
+        a->dims != b->dims || a->traditional != b->traditional || a->inverse != b->inverse || a->freqs != b->freqs ||
+        memcmp(&a->base, &b->base, sizeof a->base) != 0 || memcmp(&a->scale, &b->scale, sizeof a->scale) != 0)
+        return false;
+    mx p = n->in[1], q = first->in[1];
+    bool known =
+        gpu_reads_host(n, 1) && gpu_reads_host(first, 1) && memcmp(array_host(p), array_host(q), sizeof(int64_t)) == 0;
+    return (known || gpu_same_elements(p, q)) && (!a->freqs || gpu_same_elements(n->in[2], first->in[2]));
 }

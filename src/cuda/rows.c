@@ -19,6 +19,7 @@ static int32_t row_team(int64_t n, int64_t lanes, int held)
 enum { LONG, HELD, FEW, PARTS, KINDS };
 struct rows_kernels {
     const char *name[KINDS];
+    bool held_back; /* of one row, until the next launch (gpu_hold_norm) */
     struct gpu_found found[KINDS][DT_COUNT];
 };
 
@@ -39,6 +40,22 @@ static int launch_pieces(const struct run *r, void *parts, void *kernel, struct 
                  gpu_launch(r->stream, op, kernel, blocks, ROWS_THREADS, args);
     buffer_release(room);
     return failed;
+}
+
+/* A norm of one row takes less than a launch does: the product that reads it makes it, if that comes next. */
+static bool may_be_held(const struct rows_args *a, enum dtype t)
+{
+    return a->rows == 1 && a->whole && a->team >= 32 && (dtype_is_half(t) || t == DT_float32);
+}
+
+static void hold_norm(const struct run *r, void *kernel, const struct rows_args *a, mx x, int n, const mx_own more[])
+{
+    struct gpu_held h = { .kernel = kernel, .blocks = ceil_div(a->rows, a->width), .args = *a };
+    h.of[0] = x->buf;
+    h.of[1] = r->y[0]->buf;
+    for (int i = 0; i < n; i++) h.of[2 + i] = more[i].it ? more[i].it->buf : r->x[1 + i]->buf;
+    for (int i = 0; i < 2 + n; i++) buffer_retain(h.of[i]);
+    gpu_hold_norm(gpu_stream(r->stream), &h);
 }
 
 /* Queues a kernel over the rows of x, with what `a` has of arguments; the n arrays of `more`, of x's type, are what it
@@ -77,9 +94,12 @@ static int launch_over_rows(const struct run *r, struct rows_kernels *k, struct 
         a->team = row_team(a->n, lanes, each[kind]);
         a->width = ROWS_THREADS / a->team;
         void *args[] = { a };
-        failed =
-            cut ? launch_pieces(r, parts, kernel, a)
-                : gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->rows, a->width), ROWS_THREADS, args);
+        if (k->held_back && kind == HELD && may_be_held(a, t))
+            hold_norm(r, kernel, a, x, n, hold + 1);
+        else
+            failed =
+                cut ? launch_pieces(r, parts, kernel, a)
+                    : gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->rows, a->width), ROWS_THREADS, args);
     }
     gpu_drop(3, hold);
     return failed;
@@ -110,7 +130,7 @@ int gpu_run_logsumexp(const struct run *r)
 
 int gpu_run_norm(const struct run *r)
 {
-    static struct rows_kernels kernels = { .name = { "norm", "norm_held", "norm_few" } };
+    static struct rows_kernels kernels = { .name = { "norm", "norm_held", "norm_few" }, .held_back = true };
     const struct norm_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = r->node->op->id == OP_layer_norm };
     const void **at[] = { n->weight ? &a.weight : &a.bias, &a.bias };

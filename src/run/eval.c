@@ -645,11 +645,14 @@ static int members(struct batch *b, int i, struct entry *m[])
 
 int mx_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < m[i]->node->nin; k++)
-            if (m[i]->from[k] == OUTSIDE && bring(m[i]->node->in[k]->buf, s))
+    const struct backend *on = backend_of(s);
+    for (int i = 0; i < n; i++) {
+        const struct node *node = m[i]->node;
+        for (int k = 0; k < node->nin; k++)
+            if (m[i]->from[k] == OUTSIDE && !(on->reads_host && on->reads_host(node, k)) && bring(node->in[k]->buf, s))
                 return 1;
-    return note_queued(s, n, m, backend_of(s)->run_fused(s, n, m, wanted));
+    }
+    return note_queued(s, n, m, on->run_fused(s, n, m, wanted));
 }
 
 /* Also finds the outputs that are `wanted`: one that has no other references than its entry's and those

@@ -498,6 +498,10 @@ static int add_node(struct node **list, const struct node *n)
     return SUCCESS;
 }
 
+/* Kernels that ran; for tests. */
+extern EXPORTED int emulated_launched;
+int emulated_launched;
+
 /* PRETEND_IDLE in the environment: kernels do nothing, so that a profile shows what the host does. */
 static void run_node(const struct node *n, void **args)
 {
@@ -509,6 +513,7 @@ static void run_node(const struct node *n, void **args)
         n->call(args[0]);
     else if (how == 1)
         emulated_launch(n->f, args, n->grid, n->block);
+    __atomic_fetch_add(&emulated_launched, 1, __ATOMIC_RELAXED);
 }
 
 int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -540,7 +545,7 @@ int launch_with(const void *config, void *function, void **args, void **extra)
         const struct {
             int id, unused, allowed;
             char rest[60];
-        } *attributes;
+        } * attributes;
         unsigned n_attributes;
     } *c = config;
     const int PROGRAMMATIC_SERIALIZATION = 6;

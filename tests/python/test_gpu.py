@@ -1,5 +1,6 @@
 """Programs on a GPU, each beside the same on the CPU; skipped where there is none (`make test-gpu` runs them)."""
 
+import ctypes
 import os
 import re
 import subprocess
@@ -36,6 +37,16 @@ def rows(kind):
 
 
 UNARY, BINARY = rows("UNARY"), rows("BINARY")
+
+
+def launches(f):
+    """What f gives, evaluated at once, and how many kernels that took; None where nobody counts."""
+    counts = mx.device_info(mx.gpu)["device_name"] == "emulated"
+    counted = lambda: counts and ctypes.c_int.in_dll(ctypes.CDLL("libcuda.so.1"), "emulated_launched").value  # noqa: E731
+    before = counted()
+    mx.eval(y := f())
+    mx.synchronize(mx.gpu)
+    return y, counted() - before if counts else None
 
 
 def test_it_is_there():

@@ -5,7 +5,7 @@ import itertools
 import mlx.core as mx
 import numpy as np
 import pytest
-from test_gpu import FLOATS
+from test_gpu import FLOATS, launches
 
 pytestmark = [
     pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
@@ -326,6 +326,19 @@ def test_again(dtype, length):
     with mx.stream(mx.gpu):
         y = attention(*x, scale=0.25)
         assert all(mx.array_equal(attention(*x, scale=0.25), y).item() for _ in range(3))
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_pieces_are_merged_by_the_last_block(dtype, d):
+    """One launch, which leaves its counts as they were."""
+    x = operands(dtype, length=1, keys=1000, d=d)
+    mx.eval(x)
+    with mx.stream(mx.gpu):
+        for _ in range(3):
+            y, n = launches(lambda: attention(*x, scale=0.125))
+            assert n in (None, 1)
+            assert np.allclose(wide(y), wide(attention(*x, scale=0.125, stream=mx.cpu)), atol=0.02)
 
 
 def back(x, ct, scale, mask, sinks):

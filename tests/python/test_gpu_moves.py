@@ -3,7 +3,7 @@
 import mlx.core as mx
 import numpy as np
 import pytest
-from test_gpu import FLOATS, INTEGERS, operands, same
+from test_gpu import FLOATS, INTEGERS, launches, operands, same
 
 pytestmark = [
     pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
@@ -112,6 +112,50 @@ def test_update_in_place_leaves_what_others_hold():
     for _ in range(5):
         want[4:6] = want[5:7] + 1
     assert np.array_equal(np.array(y), want)
+
+
+def cache(x, y, at=5, step=1):
+    """Where keys and values of a word go."""
+    x[:, :, at : at + step] = y
+    return x
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.uint8], ids=str)
+def test_two_updates(dtype):
+    """One launch where they set parts of two arrays, also of other sizes; with others, and of one array, as before."""
+    a, b, c = (mx.random.randint(0, 99, s).astype(dtype) for s in ((2, 8, 9, 64), (2, 2, 9, 48), (2, 3, 9, 7)))
+    x, y, z = (mx.random.randint(0, 99, s).astype(dtype) for s in ((2, 8, 1, 64), (2, 2, 1, 48), (2, 3, 1, 7)))
+    mx.eval(a, b, c, x, y, z)
+    new = lambda *all_of_them: [mx.array(np.array(i.astype(mx.float32))).astype(dtype) for i in all_of_them]  # noqa: E731
+
+    def each(pairs):
+        said = []
+        for to, of in pairs:
+            want = np.array(to.astype(mx.float32))
+            want[:, :, 5:6] = np.array(of.astype(mx.float32))
+            said.append(want)
+        return said
+
+    with mx.stream(mx.gpu):
+        for pairs in ([(a, x), (b, y)], [(a, x), (a, x)], [(c, z), (a, x)], [(a, x), (c, z), (b, y)]):
+            to = new(*(p[0] for p in pairs))
+            mx.eval(to)
+            got, n = launches(lambda to=to, pairs=pairs: [cache(t, p[1]) for t, p in zip(to, pairs)])
+            for g, w in zip(got, each(pairs), strict=True):
+                assert np.array_equal(np.array(g.astype(mx.float32)), w)
+        to = new(a, b)
+        mx.eval(to)
+        got, n = launches(lambda: [cache(to.pop(0), x), cache(to.pop(0), y)])
+        assert n in (None, 1)
+        w = mx.array(np.array(a.astype(mx.float32))).astype(dtype)  # one after the other into one array
+        mx.eval(w)
+        w = cache(cache(w, x), x + 1, 6)
+        assert mx.array_equal(w[:, :, 5:6], x).item() and mx.array_equal(w[:, :, 6:7], x + 1).item()
+        u = cache(mx.array(a), b[:, :1, :1, :1] + 0)
+        v = cache(mx.array(a), a[:, :, :1])  # of what another reads
+        mx.eval(u, v)
+        assert mx.array_equal(v[:, :, 5:6], a[:, :, :1]).item()
+        assert mx.array_equal(u[:, :, 5:6], mx.broadcast_to(b[:, :1, :1, :1], (2, 8, 1, 64))).item()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

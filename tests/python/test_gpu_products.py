@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
-from test_gpu import FLOATS, INTEGERS
+from test_gpu import FLOATS, INTEGERS, launches
 
 pytestmark = [
     pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
@@ -268,6 +269,68 @@ def test_a_vector_with_several_matrices(dtype):
         assert mx.array_equal(z, added[1][:, :1] + alone[1]).item()
     for a, m in zip(added, w):
         close(lambda x, m, a: x @ m.T + a, x, m, a, depth=k)
+
+
+@pytest.mark.parametrize("size", [520, 640, 1024, 2056, 8192, 8200])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_norm_before_products(dtype, size):
+    """One launch, and the bits of two, whoever else looks at the norm."""
+    x, w, b = matrix(dtype, 1, size), matrix(dtype, size, seed=1), matrix(dtype, size, seed=2)
+    m = [matrix(dtype, n, size, seed=n) for n in ((37, 512, 130) if size < 2000 else (515, 512, 600))]
+    mx.eval(x, w, b, m)
+    multiplied = lambda y: [y @ k.T for k in m]  # noqa: E731
+    joins = dtype not in (mx.float64, mx.complex64) and size * dtype.size <= 16384
+    with mx.stream(mx.gpu):
+        for norm in (
+            lambda: mx.fast.rms_norm(x, w, 1e-5),
+            lambda: mx.fast.rms_norm(x, None, 1e-5),
+            lambda: mx.fast.layer_norm(x, w, b, 1e-5),
+            lambda: mx.fast.layer_norm(x, None, b, 1e-5),
+        ):
+            y, n = launches(norm)
+            assert n in (None, 1)
+            products = multiplied(y)
+            exp = mx.exp(y)
+            mx.eval(products, exp)
+            got, n = launches(lambda norm=norm: multiplied(norm()))
+            assert all(mx.array_equal(a, z).item() for a, z in zip(got, products, strict=True))
+            assert n in (None, 1) or not joins
+            for f, expected in (
+                (lambda y: [y @ m[1].T, y], [products[1], y]),
+                (lambda y: [mx.exp(y), y @ m[1].T], [exp, products[1]]),
+                (lambda y: [y, y + y], [y, y + y]),
+            ):
+                got, _ = launches(lambda f=f, norm=norm: f(norm()))
+                assert all(mx.array_equal(a, z).item() for a, z in zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize("rows", [3, 6, 133, 1024])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gated_products(dtype, rows):
+    """silu of one product times another of the same vector is one launch, its bits those of each by itself."""
+    x = matrix(dtype, 1, 1024).reshape(1, 1, 1024)
+    gate, up, third = (matrix(dtype, rows, 1024, seed=i) for i in (1, 2, 3))
+    joins = dtype not in (mx.float64, mx.complex64) and rows >= 4
+    with mx.stream(mx.gpu):
+        a, b, c = x @ gate.T, x @ up.T, x @ third.T
+        mx.eval(a, b, c)
+        silu = nn.silu(a)
+        mx.eval(silu)
+        expected = silu * b
+        mx.eval(expected)
+        for f in (lambda: nn.silu(x @ gate.T) * (x @ up.T), lambda: (x @ up.T) * nn.silu(x @ gate.T)):
+            y, n = launches(f)
+            assert mx.array_equal(y, expected).item()
+            assert n in (None, 1) or not joins
+        y, z = nn.silu(x @ gate.T) * (x @ up.T), x @ third.T
+        mx.eval(y, z)
+        assert mx.array_equal(y, expected).item() and mx.array_equal(z, c).item()
+        g = x @ gate.T  # which somebody looks at
+        y = nn.silu(g) * (x @ up.T)
+        mx.eval(y, g)
+        assert mx.array_equal(y, expected).item() and mx.array_equal(g, a).item()
+        g = x @ gate.T
+        assert mx.array_equal(nn.silu(g) * g, silu * a).item()
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)

@@ -3,7 +3,7 @@
 import mlx.core as mx
 import numpy as np
 import pytest
-from test_gpu import FLOATS
+from test_gpu import FLOATS, launches
 from test_gpu_reductions import close
 from test_gpu_rows import normal
 
@@ -70,3 +70,33 @@ def test_derivatives():
     close(lambda x, v: mx.jvp(lambda x: rope(x, 6, True, 2), [x], [v])[1][0], x, v)
     close(lambda x, f, v: mx.vjp(lambda f: rope(x, 8, True, 2, f), [f], [v])[1][0], x, f, v)
     close(lambda x: mx.vmap(lambda x, o: rope(x, 8, True, o), in_axes=(0, 0))(x, mx.array([1, 2])), x[:, None])
+
+
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_queries_with_keys(dtype, traditional):
+    """One launch for the same angles, whatever rows there are; the bits of each by itself."""
+    q, k = normal(dtype, 2, 3, 8, 64).transpose(0, 2, 1, 3), normal(dtype, 2, 2, 3, 64)
+    freqs = mx.array(np.linspace(1, 300, 32).astype(np.float32))
+    mx.eval(q, k, freqs)
+    offsets = mx.array([7, 4], mx.int64)
+    with mx.stream(mx.gpu):
+        for first, second, together in (
+            ((64, traditional, 9), (64, traditional, 9), True),
+            ((48, traditional, offsets), (48, traditional, offsets), True),
+            ((64, traditional, 9, freqs), (64, traditional, 9, freqs), dtype != mx.float64),  # which is cast
+            ((64, traditional, 9), (64, traditional, 8), False),
+            ((64, traditional, 9), (48, traditional, 9), False),
+            ((64, traditional, 9), (64, not traditional, 9), False),
+            ((64, traditional, 9), (64, traditional, offsets), False),
+            ((64, traditional, 9, freqs), (64, traditional, 9), False),
+        ):
+            mx.eval(rope(q, *first), rope(q, *second))  # offsets are on the device from then on
+            y, n = launches(lambda q=q, a=first: rope(q, *a))
+            z, more = launches(lambda k=k, a=second: rope(k, *a))
+            (both_y, both_z), m = launches(lambda q=q, k=k, a=first, b=second: [rope(q, *a), rope(k, *b)])
+            assert mx.array_equal(y, both_y).item() and mx.array_equal(z, both_z).item()
+            assert n is None or m == n + more - together
+        three = [rope(x, 64, traditional, 9) for x in (q, k, k[:, :1])]
+        mx.eval(three)
+        assert all(mx.array_equal(rope(x, 64, traditional, 9), y).item() for x, y in zip((q, k, k[:, :1]), three))

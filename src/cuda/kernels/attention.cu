@@ -3,33 +3,33 @@
  *
  * Scores are never in the device's memory.  A row keeps the largest so far and the sum of exp(score - largest), and
  * what is added up of V fades when the largest changes.  Sums run along the keys in order, in pieces that follow from
- * the sizes alone and are merged by another launch. */
+ * the sizes alone and are merged by another launch or, of few queries, by the last block that has one. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/attention_at.h"
 #include "cuda/kernels/attention_results.h"
 #include "cuda/kernels/warp.h"
 
-/* The pieces as one: a team of threads has an element of the result, and each of them every merge_team-th piece. */
-KERNEL(K(cu_attention_merge), struct attention_call)
+/* The pieces as one, of element i of the result, if it is there: a team of threads has it, `each` from one to the next,
+ * and each of them every merge_team-th piece.  What they have goes through shared memory, of each thread three. */
+FN void merge_pieces(const struct attention_call *a, int64_t i, int there, int each, T *tops_of, T *sums_of, T *ys_of)
 {
-    SHARED T tops_of[ATTENTION_MERGE_THREADS], sums_of[ATTENTION_MERGE_THREADS], ys_of[ATTENTION_MERGE_THREADS];
-    if (called_off(&a))
-        return;
-    int each = ATTENTION_MERGE_THREADS / a.merge_team, part = (int)threadIdx.x / each;
-    int64_t i = (int64_t)blockIdx.x * each + (int)threadIdx.x % each, n = rows_of_all(&a), wide = a.e ? a.e : 1;
-    int there = i < n * wide;
+    int part = (int)threadIdx.x / each;
+    int64_t n = rows_of_all(a), wide = a->e ? a->e : 1;
     int64_t row = there ? i : 0, column = place_along(&row, (uint32_t)wide, n * wide);
-    const T *from = (const T *)a.partial + row * a.e + column;
-    const T *tops = (const T *)a.partial + a.pieces * n * a.e + row, *sums = tops + a.pieces * n;
+    const T *from = (const T *)a->partial + row * a->e + column;
+    const T *tops = (const T *)a->partial + a->pieces * n * a->e + row, *sums = tops + a->pieces * n;
     T top = LOWEST, sum = 0, y = 0;
     FOURS
-    for (int64_t p = part; p < a.pieces; p += a.merge_team) top = tops[p * n] > top ? tops[p * n] : top;
+    for (int64_t p = part; p < a->pieces; p += a->merge_team) {
+        T other = READ_ANEW(tops + p * n);
+        top = other > top ? other : top;
+    }
     FOURS
-    for (int64_t p = part; p < a.pieces; p += a.merge_team) {
-        T by = F(exp)(tops[p * n] - top);
-        sum += by * sums[p * n];
-        y += a.e ? by * from[p * n * a.e] : (T)0;
+    for (int64_t p = part; p < a->pieces; p += a->merge_team) {
+        T by = F(exp)(READ_ANEW(tops + p * n) - top);
+        sum += by * READ_ANEW(sums + p * n);
+        y += a->e ? by * READ_ANEW(from + p * n * a->e) : (T)0;
     }
     tops_of[threadIdx.x] = top;
     sums_of[threadIdx.x] = sum;
@@ -37,27 +37,62 @@ KERNEL(K(cu_attention_merge), struct attention_call)
     BARRIER();
     if (!there || part)
         return;
-    for (int k = 1; k < a.merge_team; k++)
+    for (int k = 1; k < a->merge_team; k++)
         top = tops_of[(int)threadIdx.x + k * each] > top ? tops_of[(int)threadIdx.x + k * each] : top;
     T sink = LOWEST;
-    if (a.sinks.p) {
-        int64_t unit = over(row, a.rows), head = rest_of(unit, a.kv) * a.group + over(rest_of(row, a.rows), a.length);
-        sink = IN(((const S *)a.sinks.p)[batch_place(&a, a.sinks.batch, over(unit, a.kv)) + head * a.sinks.head]);
+    if (a->sinks.p) {
+        int64_t unit = over(row, a->rows);
+        int64_t head = rest_of(unit, a->kv) * a->group + over(rest_of(row, a->rows), a->length);
+        sink = IN(((const S *)a->sinks.p)[batch_place(a, a->sinks.batch, over(unit, a->kv)) + head * a->sinks.head]);
         top = sink > top ? sink : top;
     }
-    sum = a.sinks.p ? F(exp)(sink - top) : (T)0;
+    sum = a->sinks.p ? F(exp)(sink - top) : (T)0;
     y = 0;
-    for (int k = 0; k < a.merge_team; k++) {
+    for (int k = 0; k < a->merge_team; k++) {
         int at = (int)threadIdx.x + k * each;
         T by = F(exp)(tops_of[at] - top);
         sum += by * sums_of[at];
         y += by * ys_of[at];
     }
-    if (a.e)
-        ((S *)a.y)[i] = OUT(y / sum);
+    if (a->e)
+        ((S *)a->y)[i] = OUT(y / sum);
     if (column == 0) {
-        ((T *)a.top)[row] = kept_top(top, sum);
-        ((T *)a.sum)[row] = sum;
+        ((T *)a->top)[row] = kept_top(top, sum);
+        ((T *)a->sum)[row] = sum;
+    }
+}
+
+KERNEL(K(cu_attention_merge), struct attention_call)
+{
+    SHARED T room[3][ATTENTION_MERGE_THREADS];
+    if (called_off(&a))
+        return;
+    int each = ATTENTION_MERGE_THREADS / a.merge_team;
+    int64_t i = (int64_t)blockIdx.x * each + (int)threadIdx.x % each;
+    merge_pieces(&a, i, i < rows_of_all(&a) * (a.e ? a.e : 1), each, room[0], room[1], room[2]);
+}
+
+/* The last block of a unit to come here merges its pieces, of which all is in memory by then. */
+FN void merge_as_last(const struct attention_call *a, int64_t unit, T *room)
+{
+    SHARED uint32_t before;
+    FENCE();
+    BARRIER();
+    if (threadIdx.x == 0)
+        before = ATOMIC_ADD(a->arrived + unit, 1);
+    BARRIER();
+    if (before + 1 < (uint32_t)a->pieces)
+        return;
+    FENCE();
+    if (threadIdx.x == 0)
+        a->arrived[unit] = 0;
+    const int threads = (int)blockDim.x, each = threads / a->merge_team;
+    const int64_t n = a->rows * (a->e ? a->e : 1);
+    ROLLED
+    for (int64_t first = 0; first < n; first += each) {
+        int64_t i = first + (int)threadIdx.x % each;
+        merge_pieces(a, unit * n + i, i < n, each, room, room + threads, room + 2 * threads);
+        BARRIER();
     }
 }
 

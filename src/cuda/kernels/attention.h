@@ -101,6 +101,7 @@ struct attention_call {
     double scale;
     int32_t key_team, value_team; /* attention_few: threads that have a row of K and of V, powers of two */
     int32_t merge_team;           /* threads that have an element of the result, a power of two */
+    uint32_t *arrived;            /* of each unit, how many pieces are there; NULL: another launch merges them */
     const uint32_t *only_if;      /* NULL, or where 0 is there is nothing to do; of half types */
 };
 

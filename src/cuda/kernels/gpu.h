@@ -6,19 +6,20 @@
  * many threads, or GPU_KERNEL name(arguments) { AFTER_LAUNCH_BEFORE(); ... }: from compute capability 9.0 on a kernel
  * is put on the device while the one ahead of it in its stream still runs, and waits there for its end, before it
  * reads or writes any memory (gpu_launch_shared).  An EARLY_KERNEL, or EARLY_BOUNDED_KERNEL, says
- * AFTER_LAUNCH_BEFORE() itself; ahead of it FETCH_AHEAD(p) has the cache fetch the 128 bytes around p, which may be
- * written meanwhile: weights, which nobody writes, are there when what they are multiplied with is.  Inside are
- * threadIdx, blockIdx, blockDim and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for all threads
- * of a block; more than 48 KiB of it are one SHARED_BYTES of a kernel, of as many bytes as it is launched with
- * (gpu_launch_shared); BARRIER() has them wait for each other;
- * SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
- * part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane, WARP_MAX(x) the largest int32_t of the
- * warp, and VOTE(x) has a bit for each lane whose x is not 0; WARP_BARRIER() has the threads of a warp see what they
- * wrote;
- * SAME_IN_WARP(x, n) has the bits of those threads of the warp, all taking part, whose x, of n bits, is this one's, and
- * POPCOUNT(x) counts bits.  ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v, ATOMIC_MAX(p, v) an
- * uint32_t the greater; ATOMIC_ADD(p, v) adds to an uint32_t, and returns what it was, ATOMIC_SUM(p, v) to a float, in
- * whatever order threads come: see MLX_DETERMINISTIC. */
+ * AFTER_LAUNCH_BEFORE() itself, or its halves: AFTER_LAUNCH(), which waits, and LAUNCH_NEXT(), from which on blocks of
+ * the next kernel take what place there is, which may be too early.  Ahead of the wait FETCH_AHEAD(p) has the cache
+ * fetch the 128 bytes around p, which may be written meanwhile.
+ *
+ * Inside are threadIdx, blockIdx, blockDim and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for
+ * all threads of a block; more than 48 KiB of it are one SHARED_BYTES of a kernel, of as many bytes as it is launched
+ * with (gpu_launch_shared); BARRIER() has them wait for each other.  SHUFFLE_XOR(x, bits) is the x of the thread of the
+ * warp, all of whose threads take part, whose lane differs in these bits, SHUFFLE(x, lane) that of this lane,
+ * WARP_MAX(x) the largest int32_t of the warp, and VOTE(x) has a bit for each lane whose x is not 0; WARP_BARRIER() has
+ * the threads of a warp see what they wrote; SAME_IN_WARP(x, n) has the bits of those threads of the warp, all taking
+ * part, whose x, of n bits, is this one's, and POPCOUNT(x) counts bits.  FENCE() has others see what this thread wrote
+ * before what it writes later, READ_ANEW(p) reads what others of the launch wrote.  ATOMIC_MIN(p, v) makes *p, a
+ * uint64_t, the lesser of itself and v, ATOMIC_MAX(p, v) an uint32_t the greater; ATOMIC_ADD(p, v) adds to an uint32_t,
+ * and returns what it was, ATOMIC_SUM(p, v) to a float, in whatever order threads come: see MLX_DETERMINISTIC. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
 
@@ -30,12 +31,19 @@
 #define GPU_KERNEL extern "C" __global__ void
 #define BY_VALUE const __grid_constant__ /* a struct that stays in constant memory */
 #if __CUDA_ARCH__ >= 900
-#define AFTER_LAUNCH_BEFORE() asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory")
+#define AFTER_LAUNCH() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define LAUNCH_NEXT() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define FETCH_AHEAD(p) asm volatile("prefetch.global.L2 [%0];" ::"l"(p))
 #else
-#define AFTER_LAUNCH_BEFORE()
+#define AFTER_LAUNCH()
+#define LAUNCH_NEXT()
 #define FETCH_AHEAD(p) ((void)(p))
 #endif
+#define AFTER_LAUNCH_BEFORE() \
+    do {                      \
+        AFTER_LAUNCH();       \
+        LAUNCH_NEXT();        \
+    } while (0)
 #define KERNEL_OF(kernel, name, type, first)                               \
     static __device__ __forceinline__ void PASTE(name, of)(const type &a); \
     kernel name(BY_VALUE type a)                                           \
@@ -66,6 +74,8 @@
 #define WARP_BARRIER() __syncwarp()
 #define POPCOUNT(x) ((uint32_t)__popc(x))
 #define ATOMIC_MAX(p, v) atomicMax(p, v)
+#define FENCE() __threadfence()
+#define READ_ANEW(p) __ldcg(p)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
 FN void ATOMIC_SUM(float *p, float v) { atomicAdd(p, v); }
 FN int32_t WARP_MAX(int32_t x)
@@ -99,6 +109,8 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define GPU_KERNEL static void
 #define BY_VALUE const
 #define AFTER_LAUNCH_BEFORE()
+#define AFTER_LAUNCH()
+#define LAUNCH_NEXT()
 #define FETCH_AHEAD(p) ((void)(p))
 #define KERNEL(name, type) EMULATED_KERNEL(name, type)
 #define BOUNDED_KERNEL(name, type, threads, blocks) EMULATED_KERNEL(name, type)
@@ -116,6 +128,8 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
 #define ATOMIC_MAX(p, v) (*(p) = (v) > *(p) ? (v) : *(p))
 #define POPCOUNT(x) ((uint32_t)__builtin_popcount(x))
+#define FENCE()
+#define READ_ANEW(p) (*(p))
 #define WARP_BARRIER() ((void)emulated_same(0, __FILE__, __LINE__))
 #define SAME_IN_WARP(x, n) emulated_same(x, __FILE__, __LINE__)
 FN uint32_t ATOMIC_ADD(uint32_t *p, uint32_t v)

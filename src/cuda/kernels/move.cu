@@ -15,19 +15,20 @@ FN struct places places_moved(const struct move_walk *w, int64_t i, int64_t n)
 
 KERNEL(K(cu_copy), struct move_args)
 {
-    UNIT *y = (UNIT *)a.to, v[MOVE_EACH];
-    const UNIT *x = (const UNIT *)a.from;
-    int64_t first = (int64_t)blockIdx.x * (blockDim.x * MOVE_EACH) + threadIdx.x, to[MOVE_EACH];
+    const struct move_box *b = &a.of[a.boxes > 1 && (int64_t)blockIdx.x >= a.of[1].begin];
+    UNIT *y = (UNIT *)b->to, v[MOVE_EACH];
+    const UNIT *x = (const UNIT *)b->from;
+    int64_t first = ((int64_t)blockIdx.x - b->begin) * (blockDim.x * MOVE_EACH) + threadIdx.x, to[MOVE_EACH];
     for (int k = 0; k < MOVE_EACH; k++) { /* all are read before the first is written */
         int64_t i = first + (int64_t)k * blockDim.x;
-        if (i >= a.n)
+        if (i >= b->n)
             break;
-        struct places p = places_moved(&a.w, i, a.n);
+        struct places p = places_moved(&b->w, i, b->n);
         to[k] = p.at[0];
         v[k] = x[p.at[1]];
     }
     for (int k = 0; k < MOVE_EACH; k++)
-        if (first + (int64_t)k * blockDim.x < a.n)
+        if (first + (int64_t)k * blockDim.x < b->n)
             y[to[k]] = v[k];
 }
 

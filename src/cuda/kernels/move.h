@@ -11,7 +11,8 @@ enum {
     TURN_SIDE = 32,
     TURN_ROWS = 8,
     TURN_TALL = 8,
-    TURN_WIDE = 32
+    TURN_WIDE = 32,
+    MOVE_BOXES = 2
 };
 
 /* Elements of `size` bytes that cu_turn_pieces reads and writes at once: each thread turns a square of so many. */
@@ -24,12 +25,16 @@ struct move_walk {
     int64_t stride[2][MOVE_DIMS];
 };
 
-/* to[place] = from[place], n elements */
-struct move_args {
+/* to[place] = from[place], n elements, by blocks `begin` and up; two where two copies are one launch. */
+struct move_box {
     void *to;
     const void *from;
-    int64_t n;
+    int64_t n, begin;
     struct move_walk w;
+};
+struct move_args {
+    struct move_box of[MOVE_BOXES];
+    int32_t boxes;
 };
 
 /* Bytes of the host's, which come with the launch. */

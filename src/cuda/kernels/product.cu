@@ -11,6 +11,11 @@
 #include "cuda/kernels/warp.h"
 
 #include "cuda/kernels/product_results.h"
+#if defined HALF || defined LARGE
+#include "cuda/kernels/halves.h"
+#include "cuda/kernels/norm_sums.h"
+#include "cuda/kernels/rows.h"
+#endif
 
 /* The pieces' sums, in order. */
 KERNEL(K(cu_product_merge), struct product_args)
@@ -187,54 +192,171 @@ FN S line_result(const struct product_lines_args *a, T sum, const S *c)
     return c ? OUT(plus(IN(OUT(sum)), IN(*c))) : OUT(sum);
 }
 
-EARLY_KERNEL(K(cu_product_lines), struct product_lines_args)
+#ifdef HALF
+#define SILU(x) silu_half(x)
+#else
+#define SILU(x) silu_f32(x)
+#endif
+FN S gated_result(T gate, T sum) { return OUT(IN(OUT(SILU(IN(OUT(gate))))) * IN(OUT(sum))); }
+
+/* What a block has at a time: `n` lines, from `line` on, of one matrix, or half of LINES of each of two. */
+struct lines {
+    const struct product_lines *of;
+    int64_t line;
+    int n;
+    const S *x[LINES];
+};
+FN struct lines lines_of(const struct product_lines_args *a, int64_t group)
 {
-    enum { AHEAD = 2, WARPS = LINE_THREADS / 32 };
-    SHARED T of_warp[WARPS][LINES];
-    int number = 0;
-    for (int i = 1; i < a.n; i++) number = (int64_t)blockIdx.x >= a.of[i].first ? i : number;
-    const struct product_lines *of = &a.of[number];
-    const int64_t step = LINE_THREADS * LANES, line = (blockIdx.x - of->first) * LINES;
-    const int lines = line + LINES <= of->m ? LINES : (int)(of->m - line);
-    const S *v = (const S *)a.v, *x[LINES];
-    T sum[LINES];
-    for (int i = 0; i < LINES; i++) {
-        x[i] = (const S *)of->x + (line + (i < lines ? i : 0)) * of->line;
-        sum[i] = zero_sum();
-    }
-    int64_t k = (int64_t)threadIdx.x * LANES;
+    struct lines l;
+    int number = 0, most = a->gated ? LINES / 2 : LINES;
     UNROLLED
-    for (int n = 0; n < AHEAD; n++)
-        for (int i = 0; i < LINES && k + n * step < a.k; i++) FETCH_AHEAD(x[i] + k + n * step);
-    AFTER_LAUNCH_BEFORE();
-    ROLLED
-    for (; k + step < a.k; k += AHEAD * step) {
-        union lanes p[AHEAD][LINES], q[AHEAD];
-        UNROLLED
-        for (int n = 0; n < AHEAD; n++) {
-            for (int i = 0; i < LINES; i++) COPY_LANES(p[n][i].v, x[i] + k + n * step, sizeof p[n][i].v);
-            COPY_LANES(q[n].v, v + k + n * step, sizeof q[n].v);
-        }
-        UNROLLED
-        for (int n = 0; n < AHEAD; n++) add_lines(sum, p[n], &q[n]);
+    for (int i = 1; i < PRODUCT_MATRICES; i++)
+        if (i < a->n && !a->gated && group >= a->of[i].first)
+            number = i;
+    l.of = &a->of[number];
+    l.line = (group - l.of->first) * most;
+    l.n = l.line + most <= l.of->m ? most : (int)(l.of->m - l.line);
+    const int64_t step = l.of->line;
+    const S *x = (const S *)l.of->x + l.line * step;
+    const S *other = a->gated ? (const S *)a->of[1].x + l.line * a->of[1].line : x;
+    UNROLLED
+    for (int i = 0; i < LINES; i++) {
+        int at = a->gated ? i % (LINES / 2) : i;
+        at = at < l.n ? at : l.n - 1;
+        l.x[i] = a->gated && i >= LINES / 2 ? other + at * a->of[1].line : x + at * step;
     }
-    if (k < a.k) {
-        union lanes p[LINES], q;
-        for (int i = 0; i < LINES; i++) COPY_LANES(p[i].v, x[i] + k, sizeof p[i].v);
-        COPY_LANES(q.v, v + k, sizeof q.v);
-        add_lines(sum, p, &q);
-    }
-    for (int i = 0; i < LINES; i++)
-        for (int bits = 16; bits > 0; bits /= 2) sum[i] = plus(sum[i], exchanged(sum[i], bits));
-    if (threadIdx.x % 32 == 0)
-        for (int i = 0; i < LINES; i++) of_warp[threadIdx.x / 32][i] = sum[i];
+    return l;
+}
+
+/* A norm is made as cu_norm_held makes it, bit for bit: double sums of LANES elements each, as many for a thread of a
+ * team as it holds, then of the team's.  It stays in shared memory. */
+enum { NORM_MOST = PRODUCT_NORM_BYTES / (int)sizeof(S) };
+union normed {
+    double some[NORM_MOST / LANES];
+    S v[NORM_MOST];
+    struct words4 align;
+};
+FN_APART double norm_sum(const struct product_lines_args *a, double *some, int squares, T mean)
+{
+    SHARED double of_warp[ROWS_THREADS / 32];
+    const int chunks = (int)(a->k / LANES), team = a->norm.team;
     BARRIER();
-    if ((int)threadIdx.x >= lines)
-        return;
-    T all = of_warp[0][threadIdx.x];
-    for (int w = 1; w < WARPS; w++) all = plus(all, of_warp[w][threadIdx.x]);
-    int64_t mine = line + (int)threadIdx.x;
-    ((S *)of->y)[mine * of->y_row] = line_result(&a, all, of->c ? (const S *)of->c + mine * of->c_row : NULL);
+    for (int c = (int)threadIdx.x; c < chunks; c += LINE_THREADS) {
+        union lanes u;
+        T v[LANES];
+        COPY_LANES(u.v, (const S *)a->norm.x + c * LANES, sizeof u.v);
+        for (int j = 0; j < LANES; j++) v[j] = IN(u.v[j]) - mean;
+        some[c] = squares ? dot_of(v, v) : sum_of(v);
+    }
+    BARRIER();
+    for (int t = (int)threadIdx.x; t < team; t += LINE_THREADS) {
+        double sum = 0;
+        for (int c = t; c < chunks; c += team) sum += some[c];
+        for (int bits = 16; bits > 0; bits /= 2) sum += SHUFFLE_XOR(sum, bits);
+        of_warp[t / 32] = sum;
+    }
+    BARRIER();
+    double sum = of_warp[0];
+    for (int w = 1; w < team / 32; w++) sum += of_warp[w];
+    return sum;
+}
+FN_APART void make_norm(const struct product_lines_args *a, union normed *to)
+{
+    T mean = a->norm.centered ? (T)(norm_sum(a, to->some, 0, 0) / (double)a->k) : (T)0;
+    T scale = (T)(1 / sqrt_f64(norm_sum(a, to->some, 1, mean) / (double)a->k + a->norm.eps));
+    for (int64_t k = (int64_t)threadIdx.x * LANES; k < a->k; k += LINE_THREADS * LANES) {
+        union lanes v, by, more;
+        COPY_LANES(v.v, (const S *)a->norm.x + k, sizeof v.v);
+        if (a->norm.weight) {
+            COPY_LANES(by.v, (const S *)a->norm.weight + k, sizeof by.v);
+        }
+        if (a->norm.bias) {
+            COPY_LANES(more.v, (const S *)a->norm.bias + k, sizeof more.v);
+        }
+        for (int j = 0; j < LANES; j++) {
+            T x = (IN(v.v[j]) - mean) * scale;
+            x = a->norm.weight ? x * IN(by.v[j]) : x;
+            v.v[j] = OUT(a->norm.bias ? x + IN(more.v[j]) : x);
+        }
+        COPY_LANES(to->v + k, v.v, sizeof v.v);
+        if (blockIdx.x == 0) {
+            PUT_LANES((S *)a->norm.y + k, v.v, sizeof v.v);
+        }
+    }
+    BARRIER();
+}
+
+/* v times the lines of the block's group, or, where there are `many`, of one group in every gridDim.x. */
+FN void multiply_lines(const struct product_lines_args *a, const S *v, const int many)
+{
+    enum { WARPS = LINE_THREADS / 32, AHEAD = 2 };
+    SHARED T of_warp[WARPS][LINES];
+    const int64_t step = LINE_THREADS * LANES, first = (int64_t)threadIdx.x * LANES;
+    ROLLED
+    for (int64_t group = blockIdx.x;;) {
+        const struct lines l = lines_of(a, group);
+        T sum[LINES];
+        for (int i = 0; i < LINES; i++) sum[i] = zero_sum();
+        int64_t k = first;
+        ROLLED
+        for (; k + step < a->k; k += AHEAD * step) {
+            union lanes p[AHEAD][LINES], q[AHEAD];
+            UNROLLED
+            for (int n = 0; n < AHEAD; n++)
+                for (int i = 0; i < LINES; i++) read16_once(p[n][i].v, l.x[i] + k + n * step);
+            UNROLLED
+            for (int n = 0; n < AHEAD; n++) COPY_LANES(q[n].v, v + k + n * step, sizeof q[n].v);
+            UNROLLED
+            for (int n = 0; n < AHEAD; n++) add_lines(sum, p[n], &q[n]);
+        }
+        if (k < a->k) {
+            union lanes p[LINES], q;
+            UNROLLED
+            for (int i = 0; i < LINES; i++) read16_once(p[i].v, l.x[i] + k);
+            COPY_LANES(q.v, v + k, sizeof q.v);
+            add_lines(sum, p, &q);
+        }
+        group += gridDim.x;
+        if (!many || group >= a->groups) {
+            LAUNCH_NEXT();
+        }
+        for (int i = 0; i < LINES; i++)
+            for (int bits = 16; bits > 0; bits /= 2) sum[i] = plus(sum[i], exchanged(sum[i], bits));
+        if (threadIdx.x % 32 == 0)
+            for (int i = 0; i < LINES; i++) of_warp[threadIdx.x / 32][i] = sum[i];
+        BARRIER();
+        int i = (int)threadIdx.x;
+        if (i < l.n) {
+            T all = of_warp[0][i], other = of_warp[0][i + LINES / 2 < LINES ? i + LINES / 2 : i];
+            for (int w = 1; w < WARPS; w++) {
+                all = plus(all, of_warp[w][i]);
+                other = plus(other, of_warp[w][i + LINES / 2 < LINES ? i + LINES / 2 : i]);
+            }
+            int64_t mine = l.line + i;
+            const S *c = l.of->c ? (const S *)l.of->c + mine * l.of->c_row : NULL;
+            ((S *)l.of->y)[mine * l.of->y_row] = a->gated ? gated_result(all, other) : line_result(a, all, c);
+        }
+        if (!many || group >= a->groups)
+            break;
+        BARRIER(); /* these have been read */
+    }
+}
+
+/* As many registers as it takes to have all on its way. */
+EARLY_BOUNDED_KERNEL(K(cu_product_lines), struct product_lines_args, LINE_THREADS, PRODUCT_LINE_BLOCKS)
+{
+    AFTER_LAUNCH();
+    multiply_lines(&a, (const S *)a.v, 0);
+}
+
+EARLY_BOUNDED_KERNEL(K(cu_product_lines_normed), struct product_lines_args, LINE_THREADS, PRODUCT_LINE_BLOCKS)
+{
+    SHARED union normed normed;
+    AFTER_LAUNCH();
+    if (a.norm.y)
+        make_norm(&a, &normed);
+    multiply_lines(&a, a.norm.y ? normed.v : (const S *)a.v, 1);
 }
 #endif
 

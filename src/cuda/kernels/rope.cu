@@ -19,10 +19,10 @@ FN_APART struct turn turn_by(double angle)
     return t;
 }
 
-FN int64_t row_place(const struct rope_call *a, int64_t row)
+FN int64_t row_place(const struct rope_rows *r, int64_t row, int64_t all)
 {
     int64_t at = 0;
-    for (int d = a->ndim; d-- > 0;) at += place_along(&row, a->shape[d], a->groups * a->rows) * a->stride[d];
+    for (int d = r->ndim; d-- > 0;) at += place_along(&row, r->shape[d], all) * r->stride[d];
     return at;
 }
 
@@ -37,13 +37,13 @@ union vector {
     struct words4 align;
 };
 
-FN void load(T u[2][EACH], const struct rope_call *a, const S *x, int64_t i, int n)
+FN void load(T u[2][EACH], const struct rope_call *a, int whole, const S *x, int64_t i, int n)
 {
     union vector v;
-    if (a->whole && a->pairwise) {
+    if (whole && a->pairwise) {
         COPY_LANES(v.v, x + 2 * i, sizeof v.v);
         for (int k = 0; k < 2 * EACH; k++) u[k % 2][k / 2] = IN(v.v[k]);
-    } else if (a->whole) {
+    } else if (whole) {
         COPY_LANES(v.v, x + i, sizeof v.v / 2);
         COPY_LANES(v.v + EACH, x + a->half + i, sizeof v.v / 2);
         for (int k = 0; k < 2 * EACH; k++) u[k / EACH][k % EACH] = IN(v.v[k]);
@@ -53,13 +53,13 @@ FN void load(T u[2][EACH], const struct rope_call *a, const S *x, int64_t i, int
     }
 }
 
-FN void store(const struct rope_call *a, S *y, int64_t i, int n, const T u[2][EACH])
+FN void store(const struct rope_call *a, int whole, S *y, int64_t i, int n, const T u[2][EACH])
 {
     union vector v;
-    if (a->whole && a->pairwise) {
+    if (whole && a->pairwise) {
         for (int k = 0; k < 2 * EACH; k++) v.v[k] = OUT(u[k % 2][k / 2]);
         PUT_LANES(y + 2 * i, v.v, sizeof v.v);
-    } else if (a->whole) {
+    } else if (whole) {
         for (int k = 0; k < 2 * EACH; k++) v.v[k] = OUT(u[k / EACH][k % EACH]);
         PUT_LANES(y + i, v.v, sizeof v.v / 2);
         PUT_LANES(y + a->half + i, v.v + EACH, sizeof v.v / 2);
@@ -79,7 +79,9 @@ FN double angle_of(const struct rope_call *a, int64_t group, int64_t t, int64_t 
 KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
 {
     SHARED T cosines[ROPE_SHARED], sines[ROPE_SHARED];
-    int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const struct rope_rows *r = &a.of[a.arrays > 1 && (int64_t)blockIdx.x >= a.of[1].begin];
+    const int whole = r->whole;
+    int64_t at = ((int64_t)blockIdx.x - r->begin) * blockDim.x + threadIdx.x, all = a.groups * r->rows;
     if (a.together) {
         int pairs = (int)a.pairs;
         for (int i = (int)threadIdx.x; i < (int)a.length * pairs; i += ROPE_THREADS) {
@@ -89,18 +91,18 @@ KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
         }
         BARRIER();
     }
-    if (at >= a.n)
+    if (at >= r->n)
         return;
-    int64_t unit = place_along(&at, a.units, a.n), t = place_along(&at, a.length, a.n);
-    int64_t row = place_along(&at, a.chunks, a.n) * a.each, end = row + a.each < a.rows ? row + a.each : a.rows;
-    int64_t first = at * a.rows; /* of the group */
-    const S *x = (const S *)a.x + t * a.position;
-    S *y = (S *)a.y + t * a.width;
+    int64_t unit = place_along(&at, a.units, r->n), t = place_along(&at, a.length, r->n);
+    int64_t row = place_along(&at, r->chunks, r->n) * r->each, end = row + r->each < r->rows ? row + r->each : r->rows;
+    int64_t first = at * r->rows; /* of the group */
+    const S *x = (const S *)r->x + t * r->position;
+    S *y = (S *)r->y + t * a.width;
     if (unit >= a.quads) { /* behind the points */
         int64_t i = 2 * a.half + (unit - a.quads) * 2 * EACH, stop = i + 2 * EACH < a.width ? i + 2 * EACH : a.width;
         for (; row < end; row++)
             for (int64_t k = i; k < stop; k++)
-                y[(first + row) * a.length * a.width + k] = x[row_place(&a, first + row) + k];
+                y[(first + row) * a.length * a.width + k] = x[row_place(r, first + row, all) + k];
         return;
     }
     int64_t i = unit * EACH;
@@ -124,11 +126,11 @@ KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
     }
     i += a.first;
     for (; row < end; row++) {
-        load(u, &a, x + row_place(&a, first + row), i, n);
+        load(u, &a, whole, x + row_place(r, first + row, all), i, n);
         for (int k = 0; k < EACH; k++) {
             v[0][k] = u[0][k] * c[k] - u[1][k] * s[k];
             v[1][k] = u[0][k] * s[k] + u[1][k] * c[k];
         }
-        store(&a, y + (first + row) * a.length * a.width, i, n, v);
+        store(&a, whole, y + (first + row) * a.length * a.width, i, n, v);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/computed.h"
 #include "cuda/kernels/lanes.h"
+#include "cuda/kernels/norm_sums.h"
 #include "cuda/kernels/rows.h"
 #include "cuda/kernels/warp.h"
 
@@ -89,30 +90,6 @@ FN T greater_of(T x, T y) { return x > y || x != x ? x : y; }
 #include "cuda/kernels/rows_team.inc"
 
 /* ---- norms */
-
-/* Sums of LANES elements and of their products, in double where one in T has overflowed. */
-FN double sum_of(const T v[LANES])
-{
-    T some = 0;
-    for (int k = 0; k < LANES; k++) some += v[k];
-    double sum = (double)some;
-    if (some - some != 0) {
-        sum = 0;
-        for (int k = 0; k < LANES; k++) sum += (double)v[k];
-    }
-    return sum;
-}
-FN double dot_of(const T u[LANES], const T v[LANES])
-{
-    T some = 0;
-    for (int k = 0; k < LANES; k++) some += u[k] * v[k];
-    double sum = (double)some;
-    if (some - some != 0) {
-        sum = 0;
-        for (int k = 0; k < LANES; k++) sum += (double)u[k] * (double)v[k];
-    }
-    return sum;
-}
 
 struct moments {
     T mean, scale;
