@@ -446,7 +446,8 @@ static int gpu_run_entry(struct stream *s, struct entry *e)
 static bool are_alike(const struct node *n, const struct node *first)
 {
     switch (n->op->id) {
-    case OP_matmul: return gpu_share_a_vector(n, first);
+    case OP_matmul:
+    case OP_quantized_matmul: return gpu_share_a_vector(n, first);
     case OP_rope: return gpu_ropes_are_alike(n, first);
     case OP_slice_update: return gpu_updates_are_alike(n, first);
     default: return false;

@@ -9,7 +9,7 @@
 #include "core/shape.h"
 #include "cuda/blas.h"
 #include "cuda/kernels/product.h"
-#include "cuda/producer.h"
+#include "cuda/vector.h"
 #include "ops/matmul.h"
 
 enum kernel {
@@ -223,12 +223,10 @@ static enum kernel cut_elements(struct product_args *a)
 }
 
 /* One more matrix whose lines meet the vector. */
-static void add_matrix(struct product_lines_args *l, const struct product_args *a)
+static void add_matrix(struct product_lines_args *l, void *y, const void *x, const void *c, int64_t m, int64_t line)
 {
-    l->of[l->n++] = (struct product_lines){ a->y, a->a.p, a->c, a->m, a->a.line, a->y_row, a->c_row, l->groups };
-    l->groups += ceil_div(a->m, PRODUCT_LINES);
-    l->v = a->b.p;
-    l->k = a->k;
+    l->of[l->n++] = (struct product_lines){ y, x, c, m, line, 1, 1, l->groups };
+    l->groups += ceil_div(m, PRODUCT_LINES);
 }
 
 /* Of a norm that has not been queued each block makes all: there are no more of them than run at a time, with as many
@@ -274,8 +272,11 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
         swap_operands(a);
     enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(g, a, t);
     if (k == LINES) {
-        struct product_lines_args l = { .rounded = !a->scaled, .alpha = a->alpha, .beta = a->beta };
-        add_matrix(&l, a);
+        struct product_lines_args l = { .v = a->b.p, .k = a->k, .rounded = !a->scaled, .alpha = a->alpha };
+        l.beta = a->beta;
+        add_matrix(&l, a->y, a->a.p, a->c, a->m, a->a.line);
+        l.of[0].y_row = a->y_row;
+        l.of[0].c_row = a->c_row;
         return launch_lines(r, t, &l);
     }
     int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
@@ -513,124 +514,36 @@ int gpu_run_addmm(const struct run *r)
     return run_products(r, args->alpha, args->beta);
 }
 
-/* ---- a vector with several matrices, and what follows */
+/* ---- a vector with several matrices (vector.h), and what follows */
 
-/* Does the node multiply one vector with a matrix? */
-static bool has_vector(const struct node *n)
+bool gpu_vector_product(const struct run *r, mx y, struct vector_matrix *v)
 {
-    if (n->op->id != OP_matmul || n->in[0]->ndim < 2 || n->in[1]->ndim < 2)
-        return false;
-    return dim(n->in[0], -2) == 1 && matrix_count(n->in[0]) == 1 && matrix_count(n->in[1]) == 1;
-}
-
-/* Is y, which r makes, a vector times lines?  Fills what it is, without the addresses of results. */
-static bool is_by_lines(const struct run *r, mx y, struct product_args *a)
-{
+    struct product_args a = { .alpha = 1 };
     struct product_plan p;
-    *a = (struct product_args){ .alpha = 1 };
-    if (!has_vector(r->node) || y->size == 0)
-        return false;
     product_plan_of(&p, 2, r->x);
-    describe(r, &p, 2, r->x, y, a);
-    if (a->n > 1)
-        swap_operands(a);
-    return a->n == 1 && is_read_by_lines(a, (enum dtype)y->dtype);
+    describe(r, &p, 2, r->x, y, &a);
+    if (a.n > 1)
+        swap_operands(&a);
+    *v = (struct vector_matrix){ .vector = a.b.p, .x = a.a.p, .k = a.k, .m = a.m, .line = a.a.line };
+    return a.n == 1 && is_read_by_lines(&a, (enum dtype)y->dtype);
 }
 
-/* That, of producer i, is one more matrix, and so is what its result is added to; y becomes the sum. */
-static int take_lines(struct stream *s, struct epilogue *c, struct product_args *a, struct product_lines_args *l,
-                      struct produced *b)
+int gpu_launch_products(const struct run *r, const struct vector_matrices *all)
 {
-    mx other = NULL;
-    if (epilogue_takes_sum(c, &other)) {
-        struct run r = run_of(s, c->m[c->at]);
-        a->c = gpu_pointer(&r, other);
-        a->c_row = 1;
+    struct product_lines_args l = { .v = all->of[0].vector, .k = all->of[0].k, .rounded = 1, .gated = all->gated };
+    for (int i = 0; i < all->n; i++) {
+        const struct vector_matrix *v = &all->of[i];
+        add_matrix(&l, v->y, v->x, v->c, v->m, v->line);
     }
-    struct run into = run_of(s, c->m[c->at]);
-    if (gpu_out_new(&into, 0))
-        return 1;
-    a->y = gpu_pointer(&into, into.y[0]);
-    add_matrix(l, a);
-    b->made |= 1u << c->at;
-    b->members |= c->passed;
-    return 0;
+    if (all->gated) /* of both */
+        l.groups = ceil_div(all->of[0].m, PRODUCT_LINES / 2);
+    return launch_lines(r, (enum dtype)r->y[0]->dtype, &l);
 }
-
-/* Is member i, of type t, one more of them?  Fills a. */
-static bool shares_vector(struct stream *s, struct entry *const m[], int i, enum dtype t, const void *vector, int64_t k,
-                          struct product_args *a)
-{
-    struct run r = run_of(s, m[i]);
-    return (enum dtype)m[i]->one->dtype == t && is_by_lines(&r, m[i]->one, a) && a->b.p == vector && a->k == k;
-}
-
-/* Is what becomes of the first, which `a` says, silu of one product times another of the same vector, or the other way
- * round?  Nobody else looks at those. */
-static bool find_gated(struct stream *s, struct epilogue *c, int first, const struct product_args *a,
-                       struct product_args pair[2])
-{
-    const enum dtype t = (enum dtype)c->m[first]->one->dtype;
-    for (int gate = first, up; gate < c->n; gate++) {
-        pair[0] = *a;
-        c->at = gate;
-        c->passed = 1u << gate;
-        if ((gate != first && !shares_vector(s, c->m, gate, t, a->b.p, a->k, &pair[0])) ||
-            !epilogue_takes(c, OP_silu, t, NULL) || (up = epilogue_takes_product(c)) < 0)
-            continue;
-        pair[1] = *a;
-        if (up == first || (gate == first && shares_vector(s, c->m, up, t, a->b.p, a->k, &pair[1])))
-            return pair[0].m == pair[1].m;
-    }
-    return false;
-}
-
-static int produce_gated(struct stream *s, const struct epilogue *c, struct product_args pair[2], struct produced *b)
-{
-    struct product_lines_args l = { .rounded = 1, .gated = 1 };
-    struct run into = run_of(s, c->m[c->at]);
-    if (gpu_out_new(&into, 0))
-        return 1;
-    pair[0].y = pair[1].y = gpu_pointer(&into, into.y[0]);
-    add_matrix(&l, &pair[0]);
-    add_matrix(&l, &pair[1]);
-    l.groups = ceil_div(pair[0].m, PRODUCT_LINES / 2); /* of both */
-    *b = (struct produced){ 1u << c->at, c->passed };
-    return launch_lines(&into, (enum dtype)into.y[0]->dtype, &l);
-}
-
-/* All producers that multiply the same vector, by one launch. */
-static int produce_lines(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,
-                         struct product_args *a, struct produced *b)
-{
-    struct product_lines_args l = { .rounded = 1 };
-    struct product_args pair[2];
-    const void *vector = a->b.p;
-    const enum dtype t = (enum dtype)m[first]->one->dtype;
-    const struct run whole = run_of(s, m[first]);
-    struct epilogue gated = { n, m, wanted, first, 0 };
-    if (find_gated(s, &gated, first, a, pair))
-        return produce_gated(s, &gated, pair, b);
-    for (int i = first; i < n && l.n < PRODUCT_MATRICES; i++) {
-        struct epilogue c = { n, m, wanted, i, 1u << i };
-        if ((i == first || shares_vector(s, m, i, t, vector, l.k, a)) && take_lines(s, &c, a, &l, b))
-            return 1;
-    }
-    return launch_lines(&whole, t, &l);
-}
-
-bool gpu_share_a_vector(const struct node *n, const struct node *first)
-{
-    if (!has_vector(n) || !has_vector(first))
-        return false;
-    mx x = n->in[0], y = first->in[0];
-    return x->buf == y->buf && x->offset == y->offset && x->dtype == y->dtype && dim(x, -1) == dim(y, -1) &&
-           x->strides[x->ndim - 1] == y->strides[y->ndim - 1];
-}
+_Static_assert((int)PRODUCT_MATRICES == (int)VECTOR_MATRICES, "a launch has as many");
 
 bool gpu_multiplies(const struct node *n)
 {
-    return has_vector(n) || ((n->op->id == OP_matmul || n->op->id == OP_addmm) && gpu_blas_multiplies());
+    return gpu_has_vector(n) || ((n->op->id == OP_matmul || n->op->id == OP_addmm) && gpu_blas_multiplies());
 }
 
 /* maximum(r's product, 0) into y, by a library. */
@@ -664,11 +577,12 @@ int gpu_produce_product(struct stream *s, int n, struct entry *const m[], const 
 {
     struct epilogue c = { n, m, wanted, first, 1u << first };
     struct run r = run_of(s, m[first]);
-    struct product_args a;
     mx zero = NULL;
-    if (is_by_lines(&r, m[first]->one, &a))
-        return produce_lines(s, n, m, wanted, first, &a, b);
-    if (epilogue_takes(&c, OP_maximum, (enum dtype)m[first]->one->dtype, &zero) && is_zero(zero)) {
+    int failed;
+    if (gpu_produce_vectors(s, n, m, wanted, first, b, &failed))
+        return failed;
+    if (r.node->op->id != OP_quantized_matmul &&
+        epilogue_takes(&c, OP_maximum, (enum dtype)m[first]->one->dtype, &zero) && is_zero(zero)) {
         enum blas_outcome o = multiply_with_relu(&r, m[c.at]->one);
         *b = (struct produced){ 1u << c.at, c.passed };
         if (o != BLAS_DECLINED)

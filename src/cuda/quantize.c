@@ -7,6 +7,7 @@
 #include "core/shape.h"
 #include "cuda/blas.h"
 #include "cuda/gpu.h"
+#include "cuda/vector.h"
 #include "ops/quantize.h"
 #include "plan/lookup.h"
 
@@ -306,16 +307,23 @@ static int launch_groups(const struct run *r, struct qmm_args *a, int f, int bit
                         QMM_GROUP_THREADS, QMM_GROUP_BYTES(tall[cut.size], bits), t);
 }
 
-/* One row of x: as many warps for each team of rows as have 16 bytes of them for each thread. */
-static int launch_lines(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
+/* One row of x, with as many groups of rows as a.wide says: as many warps for each as have 16 bytes of them for each
+ * thread. */
+static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, enum dtype t)
 {
     static struct gpu_found found[FORMATS][DT_COUNT];
+    struct qmm_args *a = &l->a;
     void *kernel = quant_kernel(r, found[f], "qmv_lines", f, t);
     int64_t warps = QMV_THREADS / 32;
-    a->wide = (uint32_t)ceil_div(a->n, QMV_ROWS);
-    a->team = gpu_power_of_two(ceil_div(a->k * bits / 128, 32), (int32_t)warps);
+    a->team = gpu_power_of_two(ceil_div(a->k * (f == FORMAT_u8 ? 8 : 4) / 128, 32), (int32_t)warps);
     return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->wide * a->batch * a->team, warps),
-                                 QMV_THREADS, (void *[]){ a });
+                                 QMV_THREADS, (void *[]){ l });
+}
+
+/* Does its kernel read the matrix, whose rows begin at multiples of 16 bytes, as x does? */
+static bool is_read_by_lines(const struct qmm_args *a, int f)
+{
+    return a->transpose && a->m == 1 && (f == FORMAT_u4 || f == FORMAT_u8) && a->aligned && (uint64_t)a->w % 16 == 0;
 }
 
 static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
@@ -325,8 +333,11 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, 
     if (has_warps(r, a, bits, t))
         return has_groups(r, a, t) ? launch_groups(r, a, f, bits, t) : launch_warps(r, a, f, bits, t);
     bool few = a->transpose && a->m <= FEW;
-    if (few && a->m == 1 && (f == FORMAT_u4 || f == FORMAT_u8) && a->aligned && (uint64_t)a->w % 16 == 0)
-        return launch_lines(r, a, f, bits, t);
+    if (is_read_by_lines(a, f)) {
+        struct qmv_lines_args l = { *a, { { a->y, a->w, a->scales, a->biases, NULL, a->n, 0 } }, 1, 0 };
+        l.a.wide = (uint32_t)ceil_div(a->n, QMV_ROWS);
+        return launch_lines(r, &l, f, t);
+    }
     void *kernel = !few        ? quant_kernel(r, many[f], "qmm", f, t)
                    : a->m == 1 ? quant_kernel(r, one[f], "qmv", f, t)
                                : quant_kernel(r, four[f], "qmv4", f, t);
@@ -499,3 +510,42 @@ int gpu_run_gather_qmm(const struct run *r)
     return is_nil(numbers) ||
            gpu_gather_products(r, q->both ? "gather_qqmm" : "gather_qmm", (mx[]){ x, numbers, r->x[n], r->x[n + 1] });
 }
+
+/* ---- one row of x with several matrices (vector.h) */
+
+bool gpu_vector_packed(const struct run *r, mx y, struct vector_matrix *v)
+{
+    const struct quant_args *q = r->args;
+    mx x = r->x[0], w = r->x[1];
+    struct qmm_args a = { .w = gpu_pointer(r, w), .transpose = 1, .m = 1, .k = dim(x, -1) };
+    int f = gpu_format_of(q);
+    a.aligned = gpu_address(r, x) % 16 == 0;
+    for (int i = 0; i < 4; i++)
+        if (!r->x[i]->row || (i != 1 && r->x[i]->dtype != x->dtype))
+            return false;
+    *v = (struct vector_matrix){ 1 + f * 64 + __builtin_ctz((unsigned)q->group_size), .vector = gpu_pointer(r, x) };
+    v->x = a.w;
+    v->scales = gpu_pointer(r, r->x[2]);
+    v->biases = gpu_pointer(r, r->x[3]);
+    v->k = a.k;
+    v->m = dim(y, -1);
+    return is_read_by_lines(&a, f);
+}
+
+int gpu_launch_packed(const struct run *r, const struct vector_matrices *all)
+{
+    struct qmv_lines_args l = { .matrices = all->n, .gated = all->gated };
+    int f = (all->of[0].kind - 1) / 64;
+    l.a = (struct qmm_args){ .x = all->of[0].vector, .m = 1, .k = all->of[0].k, .batch = 1, .aligned = 1 };
+    l.a.w = all->of[0].x;
+    l.a.log_group = (all->of[0].kind - 1) % 64;
+    for (int i = 0; i < all->n; i++) {
+        const struct vector_matrix *v = &all->of[i];
+        l.of[i] = (struct qmv_lines){ v->y, v->x, v->scales, v->biases, v->c, v->m, l.a.wide };
+        l.a.wide += (uint32_t)ceil_div(v->m, QMV_ROWS);
+    }
+    if (all->gated) /* of both */
+        l.a.wide = (uint32_t)ceil_div(all->of[0].m, QMV_ROWS / 2);
+    return launch_lines(r, &l, f, (enum dtype)r->y[0]->dtype);
+}
+_Static_assert((int)QMV_MATRICES == (int)VECTOR_MATRICES, "a launch has as many");

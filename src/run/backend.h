@@ -28,7 +28,7 @@ struct entry {
     bool keep;   /* the node may run again (it stays on arrays of a trace): operands must not be written over */
     /* Filled by fuse_plan (run/fuse.h): entries that run as one, at the place of the last. */
     bool waits;      /* runs with a later entry */
-    uint8_t from[3]; /* by operand: which member makes it, in order; OUTSIDE: none */
+    uint8_t from[4]; /* by operand: which member makes it, in order; OUTSIDE: none */
     int before;      /* number of the member before this one; -1: none */
 };
 enum {

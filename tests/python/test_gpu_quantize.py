@@ -1,9 +1,10 @@
 """Packed weights on a GPU, each operation beside the same on the CPU; skipped where there is none."""
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
-from test_gpu import FLOATS, same
+from test_gpu import FLOATS, launches, same
 from test_gpu_reductions import close
 from test_gpu_rows import normal
 
@@ -135,6 +136,48 @@ def test_products_of_no_depth(dtype, rows):
     w = mx.zeros((8, 0), mx.uint32), mx.zeros((8, 0), dtype), mx.zeros((8, 0), dtype)
     y = mx.quantized_matmul(mx.zeros((rows, 0), dtype), *w, stream=mx.gpu)
     assert y.shape == (rows, 8) and not mx.any(y).item()
+
+
+@pytest.mark.parametrize("fmt", [("affine", 4, 64), ("affine", 8, 32), ("affine", 4, 128)], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_one_row_with_several_matrices(dtype, fmt):
+    """At once where they are near each other, with what is added, and silu of one times another: the bits of one by
+    one."""
+    k, sizes = 1152, (13, 8, 130, 8, 6, 8)
+    x = normal(dtype, 1, 1, k)
+    w = [packed(dtype, fmt, n, k) for n in sizes]
+    added = [normal(dtype, 1, 1, n) for n in sizes]
+    times = lambda x, p: mx.quantized_matmul(x, *p, **settings(fmt))  # noqa: E731
+    mx.eval(x, w, added)
+    with mx.stream(mx.gpu):
+        for v in (x, mx.where(mx.arange(k) == 700, mx.array(np.inf, dtype), x)):
+            alone = []
+            for p in w:
+                alone.append(times(v, p))
+                mx.eval(alone[-1])
+            same = lambda a, b: mx.array_equal(a, b, equal_nan=True).item()  # noqa: E731
+            got, n = launches(lambda v=v: [times(v, p) for p in w])
+            assert all(same(a, b) for a, b in zip(got, alone, strict=True)) and n in (None, 2)  # of four and of two
+            mx.eval(sums := [a + y for a, y in zip(added, alone)])
+            got, n = launches(lambda v=v: [times(v, p) + a for p, a in zip(w[:3], added)])
+            assert all(same(a, b) for a, b in zip(got, sums)) and n in (None, 3)
+            mx.eval(silu := nn.silu(alone[1]))
+            for f in (
+                lambda v=v: nn.silu(times(v, w[1])) * times(v, w[3]),
+                lambda v=v: times(v, w[3]) * nn.silu(times(v, w[1])),
+            ):
+                y, n = launches(f)
+                assert same(y, silu * alone[3]) and n in (None, 1)
+        other = packed(dtype, ("affine", 8 if fmt[1] == 4 else 4, 64), 8, k)
+        y, z = times(x, w[1]), mx.quantized_matmul(x, *other, group_size=64, bits=8 if fmt[1] == 4 else 4)
+        first = times(x, w[1])
+        second = mx.quantized_matmul(x, *other, group_size=64, bits=8 if fmt[1] == 4 else 4)
+        mx.eval(first)
+        mx.eval(second)
+        mx.eval(y, z)  # of other kinds
+        assert mx.array_equal(y, first).item() and mx.array_equal(z, second).item()
+    for p in w:
+        close_sums(lambda x, *p: mx.quantized_matmul(x, *p, **settings(fmt)), x, *p)
 
 
 def test_long_rows():

@@ -12,9 +12,9 @@
 
 #include "cuda/kernels/product_results.h"
 #if defined HALF || defined LARGE
-#include "cuda/kernels/halves.h"
 #include "cuda/kernels/norm_sums.h"
 #include "cuda/kernels/rows.h"
+#include "cuda/kernels/vector_results.h"
 #endif
 
 /* The pieces' sums, in order. */
@@ -187,17 +187,8 @@ FN void add_lines(T sum[LINES], const union lanes x[LINES], const union lanes *b
 
 FN S line_result(const struct product_lines_args *a, T sum, const S *c)
 {
-    if (!a->rounded)
-        return OUT(scaled_sum(a->alpha, a->beta, sum, c));
-    return c ? OUT(plus(IN(OUT(sum)), IN(*c))) : OUT(sum);
+    return a->rounded ? added_result(sum, c) : OUT(scaled_sum(a->alpha, a->beta, sum, c));
 }
-
-#ifdef HALF
-#define SILU(x) silu_half(x)
-#else
-#define SILU(x) silu_f32(x)
-#endif
-FN S gated_result(T gate, T sum) { return OUT(IN(OUT(SILU(IN(OUT(gate))))) * IN(OUT(sum))); }
 
 /* What a block has at a time: `n` lines, from `line` on, of one matrix, or half of LINES of each of two. */
 struct lines {

@@ -8,6 +8,9 @@
 #include "core/dtype.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/quantize_at.h"
+#ifndef WIDE
+#include "cuda/kernels/vector_results.h"
+#endif
 #include "cuda/kernels/warp.h"
 #include "shared/quantize.h"
 
@@ -209,11 +212,15 @@ QUANT_FORMATS(DEQUANTIZE)
 #ifndef WIDE
 /* ---- products */
 
-/* Scales and biases of group g; biases are 0 where there are none. */
+/* Scale and bias g; biases are 0 where there are none. */
+FN void factors_at(const int f, const void *scales, const void *biases, int64_t g, float *s, float *b)
+{
+    *s = scale_at(f, scales, g);
+    *b = is_affine(f) ? scale_at(f, biases, g) : 0;
+}
 FN void scale_of(const int f, const struct qmm_args *a, int64_t g, float *s, float *b)
 {
-    *s = scale_at(f, a->scales, g);
-    *b = is_affine(f) ? scale_at(f, a->biases, g) : 0;
+    factors_at(f, a->scales, a->biases, g, s, b);
 }
 
 /* n numbers of a row of x. */
@@ -267,8 +274,8 @@ FN void add_chunk(const int f, const int nv, const struct qmm_args *a, const S *
 
 /* A thread's chunks c, c + step, ... of a row of the matrix with a row of x, number by number: for where the sum over
  * codes and that for biases are not finite, which may be NaN together. */
-FN_APART float row_by_numbers(int f, const struct qmm_args *a, const S *x, const uint32_t *w, int64_t group, int64_t c,
-                              int64_t step, int64_t chunks)
+FN_APART float row_by_numbers(int f, int log_group, const void *scales, const void *biases, const S *x,
+                              const uint32_t *w, int64_t group, int64_t c, int64_t step, int64_t chunks)
 {
     const int words = words_of(f), n = elements_of(f);
     float sum = 0;
@@ -276,22 +283,10 @@ FN_APART float row_by_numbers(int f, const struct qmm_args *a, const S *x, const
         uint32_t d[MOST_WORDS];
         float s, b;
         for (int i = 0; i < words; i++) d[i] = w[c * words + i];
-        scale_of(f, a, group + (c * n >> a->log_group), &s, &b);
+        factors_at(f, scales, biases, group + (c * n >> log_group), &s, &b);
         for (int j = 0; j < n; j++) sum = __builtin_fmaf(__builtin_fmaf(number(f, d, j), s, b), IN(x[c * n + j]), sum);
     }
     return sum;
-}
-
-/* Ahead of AFTER_LAUNCH_BEFORE: codes of a few rows of so many bytes, `times` of each, from byte `at` on.  Where a
- * matrix is that an index picks is known afterwards. */
-FN void fetch_ahead(const struct qmm_args *a, int64_t place, int64_t row, int64_t rows, int64_t bytes, int64_t at,
-                    int64_t step, const int times)
-{
-    if (a->lhs || place >= a->batch)
-        return;
-    const uint8_t *w = (const uint8_t *)matrices_of(a, place).w + row * bytes;
-    for (int u = 0; u < times && at < bytes; u++, at += step)
-        for (int r = 0; r < QMV_ROWS; r++) FETCH_AHEAD(w + (r < rows ? r : 0) * bytes + at);
 }
 
 /* Rows of the matrix with rows of x: a warp has QMV_ROWS of the former and nv of the latter, or with others of its team
@@ -306,9 +301,6 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
     int64_t row = (int64_t)(at % a->wide) * R, v0 = (int64_t)(above % a->tall) * nv, place = above / a->tall;
     int64_t chunks = a->k / n, row_groups = a->k >> a->log_group, mine = place < a->batch ? chunks : 0;
     int64_t rows = a->n - row < R ? a->n - row : R, vectors = a->m - v0 < nv ? a->m - v0 : nv;
-    fetch_ahead(a, place, row, rows, chunks * words * 4, (in_team * 32 + lane) * words * 4, 32 * a->team * words * 4,
-                ahead);
-    AFTER_LAUNCH_BEFORE();
     struct matrices p = matrices_of(a, mine ? place : 0);
     float total[V][R];
     for (int v = 0; v < nv; v++)
@@ -335,8 +327,9 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
     for (int v = 0; v < nv && is_affine(f); v++) UNROLLED
     for (int r = 0; r < R; r++) {
         if (v < vectors && r < rows && total[v][r] - total[v][r] != 0)
-            total[v][r] = row_by_numbers(f, a, p.x + (v0 + v) * a->k, p.w + (row + r) * chunks * words,
-                                         p.group + (row + r) * row_groups, in_team * 32 + lane, 32 * a->team, mine);
+            total[v][r] = row_by_numbers(f, a->log_group, a->scales, a->biases, p.x + (v0 + v) * a->k,
+                                         p.w + (row + r) * chunks * words, p.group + (row + r) * row_groups,
+                                         in_team * 32 + lane, 32 * a->team, mine);
     }
     for (int v = 0; v < nv; v++)
         for (int r = 0; r < R; r++)
@@ -354,24 +347,44 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
         ((S *)a->y)[(place * a->m + v0 + lane / R) * a->n + row + lane % R] = OUT(y);
 }
 
-/* One row of x with rows of a matrix of codes of 4 or 8 bits, which begin at multiples of 16 bytes: a thread has 16
+/* One row of x with rows of matrices of codes of 4 or 8 bits, which begin at multiples of 16 bytes: a thread has 16
  * bytes of each of QMV_ROWS rows at once, which have one scale, and what they are multiplied with once for all. */
-FN void multiply_lines(const int f, const struct qmm_args *a)
+FN void multiply_lines(const int f, const struct qmv_lines_args *all)
 {
     enum { R = QMV_ROWS, WARPS = QMV_THREADS / 32 };
     SHARED float parts[WARPS][R];
-    const int n = 128 / bits_of(f), words = words_of(f), each = 4 / words;
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, in_team = warp % a->team;
+    const struct qmm_args *a = &all->a;
+    const int n = 128 / bits_of(f), words = words_of(f), each = 4 / words, most = all->gated ? R / 2 : R;
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, in_team = warp % a->team, number_of = 0;
     uint32_t at = (blockIdx.x * WARPS + (uint32_t)warp) / (uint32_t)a->team, place = at / a->wide;
-    int64_t row = (int64_t)(at % a->wide) * R, rows = a->n - row < R ? a->n - row : R,
+    at %= a->wide;
+    UNROLLED
+    for (int i = 1; i < QMV_MATRICES; i++)
+        if (i < all->matrices && !all->gated && at >= all->of[i].first)
+            number_of = i;
+    const struct qmv_lines *of = &all->of[number_of];
+    int64_t row = (int64_t)(at - of->first) * most, rows = of->n - row < most ? of->n - row : most,
             row_groups = a->k >> a->log_group;
     int chunks = (int)(a->k / n), mine = place < a->batch ? chunks : 0, step = 32 * a->team;
-    fetch_ahead(a, place, row, rows, (int64_t)chunks * 16, (in_team * 32 + lane) * 16, step * 16, 4);
-    AFTER_LAUNCH_BEFORE();
+    AFTER_LAUNCH();
     struct matrices p = matrices_of(a, mine ? place : 0);
+    int64_t line[R];
     const struct words4 *w[R];
     float total[R] = { 0 };
-    for (int r = 0; r < R; r++) w[r] = (const struct words4 *)p.w + (row + (r < rows ? r : 0)) * chunks;
+    const void *scales[2] = { of->scales, of->scales }, *biases[2] = { of->biases, of->biases };
+    const struct words4 *first[2] = { (const struct words4 *)(all->matrices > 1 ? of->w : p.w) };
+    first[1] = first[0];
+    if (all->gated) {
+        first[1] = (const struct words4 *)of[1].w;
+        scales[1] = of[1].scales;
+        biases[1] = of[1].biases;
+    }
+    UNROLLED
+    for (int r = 0; r < R; r++) {
+        int here = all->gated ? r % (R / 2) : r;
+        line[r] = row + (here < rows ? here : 0);
+        w[r] = first[r / (R / 2)] + line[r] * chunks;
+    }
     ROLLED
     for (int c = in_team * 32 + lane; c < mine; c += step) {
         union {
@@ -380,9 +393,12 @@ FN void multiply_lines(const int f, const struct qmm_args *a)
         } d[R];
         float s[R], b[R], x[MOST_ELEMENTS], sum = 0;
         int group = c * n >> a->log_group;
-        for (int r = 0; r < R; r++) d[r].all = w[r][c];
+        UNROLLED
+        for (int r = 0; r < R; r++) read16_once(&d[r].all, w[r] + c);
+        UNROLLED
         for (int r = 0; r < R; r++)
-            scale_of(f, a, p.group + (row + (r < rows ? r : 0)) * row_groups + group, &s[r], &b[r]);
+            factors_at(f, scales[r / (R / 2)], biases[r / (R / 2)], p.group + line[r] * row_groups + group, &s[r],
+                       &b[r]);
         load_x(x, p.x + (int64_t)c * n, n, 1);
         for (int j = 0; j < n; j++) sum += x[j];
         UNROLLED
@@ -393,11 +409,14 @@ FN void multiply_lines(const int f, const struct qmm_args *a)
             total[r] = __builtin_fmaf(b[r], sum, __builtin_fmaf(s[r], part, total[r]));
         }
     }
+    LAUNCH_NEXT();
+    UNROLLED
     for (int r = 0; r < R; r++) {
-        if (r < rows && total[r] - total[r] != 0) { /* this thread's 16 bytes are some chunks that follow each other */
+        if (total[r] - total[r] != 0) { /* this thread's 16 bytes are some chunks that follow each other */
             total[r] = 0;
             for (int i = 0; i < each; i++)
-                total[r] += row_by_numbers(f, a, p.x, p.w + (row + r) * chunks * 4, p.group + (row + r) * row_groups,
+                total[r] += row_by_numbers(f, a->log_group, scales[r / (R / 2)], biases[r / (R / 2)], p.x,
+                                           (const uint32_t *)w[r], p.group + line[r] * row_groups,
                                            (in_team * 32 + lane) * each + i, step * each, (int64_t)mine * each);
         }
         for (int bits = 16; bits > 0; bits /= 2) total[r] += SHUFFLE_XOR(total[r], bits);
@@ -407,13 +426,18 @@ FN void multiply_lines(const int f, const struct qmm_args *a)
     BARRIER();
     if (in_team || lane >= rows || place >= a->batch)
         return;
-    float y = parts[warp][lane];
-    for (int i = 1; i < a->team; i++) y += parts[warp + i][lane];
-    ((S *)a->y)[place * a->n + row + lane] = OUT(y);
+    int other = lane + R / 2 < R ? lane + R / 2 : lane;
+    float sum = parts[warp][lane], more = parts[warp][other];
+    for (int i = 1; i < a->team; i++) {
+        sum += parts[warp + i][lane];
+        more += parts[warp + i][other];
+    }
+    const S *c = of->c ? (const S *)of->c + row + lane : NULL;
+    ((S *)of->y)[place * of->n + row + lane] = all->gated ? gated_result(sum, more) : added_result(sum, c);
 }
 
-EARLY_KERNEL(K(cu_qmv_lines_u4), struct qmm_args) { multiply_lines(FORMAT_u4, &a); }
-EARLY_KERNEL(K(cu_qmv_lines_u8), struct qmm_args) { multiply_lines(FORMAT_u8, &a); }
+EARLY_KERNEL(K(cu_qmv_lines_u4), struct qmv_lines_args) { multiply_lines(FORMAT_u4, &a); }
+EARLY_KERNEL(K(cu_qmv_lines_u8), struct qmv_lines_args) { multiply_lines(FORMAT_u8, &a); }
 
 /* Squares of the product: numbers and rows of x meet in shared memory. */
 FN void multiply_square(const int f, const struct qmm_args *a)
@@ -471,9 +495,9 @@ FN void multiply_square(const int f, const struct qmm_args *a)
         }
 }
 
-#define PRODUCTS(f, bits)                                                                         \
-    EARLY_KERNEL(K(cu_qmv_##f), struct qmm_args) { multiply_rows(FORMAT_##f, 1, &a); }            \
-    EARLY_KERNEL(K(cu_qmv4_##f), struct qmm_args) { multiply_rows(FORMAT_##f, QMV_VECTORS, &a); } \
+#define PRODUCTS(f, bits)                                                                   \
+    KERNEL(K(cu_qmv_##f), struct qmm_args) { multiply_rows(FORMAT_##f, 1, &a); }            \
+    KERNEL(K(cu_qmv4_##f), struct qmm_args) { multiply_rows(FORMAT_##f, QMV_VECTORS, &a); } \
     KERNEL(K(cu_qmm_##f), struct qmm_args) { multiply_square(FORMAT_##f, &a); }
 QUANT_FORMATS(PRODUCTS)
 

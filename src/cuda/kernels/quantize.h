@@ -100,4 +100,19 @@ struct qmm_args {
     int64_t stride[2][QMM_DIMS]; /* in matrices: of x, of w */
 };
 
+/* One row of x with several matrices, which warps `first` and up have groups of QMV_ROWS rows of; two that are `gated`
+ * have half of each group, and one result (kernels/vector_results.h). */
+enum { QMV_MATRICES = 4 };
+struct qmv_lines {
+    void *y;
+    const void *w, *scales, *biases, *c; /* c: NULL, or what is added */
+    int64_t n;
+    uint32_t first;
+};
+struct qmv_lines_args {
+    struct qmm_args a; /* `wide`: groups of all matrices; the rest is the first one's */
+    struct qmv_lines of[QMV_MATRICES];
+    int32_t matrices, gated;
+};
+
 #endif
