@@ -34,7 +34,10 @@ OPTIONS = ["-fmad=false", "--device-int128", "-default-device", "-std=c++17"]
 
 def find_nvrtc():
     """libnvrtc of the package nvidia-cuda-nvrtc-cu12, or of a CUDA toolkit."""
-    spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    try:
+        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    except ModuleNotFoundError:  # nothing of nvidia's
+        spec = None
     for place in spec.submodule_search_locations if spec else []:
         for path in sorted(Path(place, "lib").glob("libnvrtc.so.*")):
             return str(path)

@@ -552,12 +552,14 @@ int gpu_produce_fft(struct stream *s, int n, struct entry *const m[], const bool
                 gpu_ends_fft2(m[n - 1]->node, m[first]->node);
     for (int i = first + 1; i < n - 1; i++)
         for (int k = 0; k < m[i]->node->nin; k++) both = both && m[i]->from[k] != first;
-    *b = (struct produced){ 1u << first, 1u << first };
+    b->made = 1u << first;
+    b->members = 1u << first;
     if (both) {
         struct run r = run_of(s, m[n - 1]);
         enum outcome outcome = both_by_cufft(&r, m[first]->node);
         if (outcome != DECLINED) {
-            *b = (struct produced){ 1u << (n - 1), 1u << first | 1u << (n - 1) };
+            b->made = 1u << (n - 1);
+            b->members = 1u << first | 1u << (n - 1);
             return outcome == FAILED;
         }
     }

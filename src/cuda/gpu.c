@@ -437,12 +437,13 @@ static int gpu_run_entry(struct stream *s, struct entry *e)
         return 1;
     struct run r = run_of(s, e);
     int named = nvtx_begin(1, &e), failed = gpu_runner(e->node)(&r);
+    gpu_drop_held(gpu_stream(s));
     if (named)
         nvtx_end();
     return failed;
 }
 
-/* Operations that may be one launch though they are not element-wise; `first` is like itself, if it may be. */
+/* Operations that may be one launch though they are not element-wise. */
 static bool are_alike(const struct node *n, const struct node *first)
 {
     switch (n->op->id) {
@@ -462,6 +463,7 @@ static int run_fused(struct stream *s, int n, struct entry *const m[], const boo
     int failed = op == OP_rope           ? gpu_run_ropes(s, n, m)
                  : op == OP_slice_update ? gpu_run_updates(s, n, m)
                                          : gpu_run_fused(s, n, m, wanted);
+    gpu_drop_held(gpu_stream(s));
     if (named)
         nvtx_end();
     return failed;
@@ -545,7 +547,7 @@ static int launch(struct stream *s, const char *op, void *kernel, int64_t blocks
     if (blocks <= 0)
         return 0;
     if (blocks > INT32_MAX) {
-        mx_fail_as(MX_RUNTIME, "[%s] expected at most 2^31 blocks of %d threads, got %lld", op, threads,
+        mx_fail_as(MX_RUNTIME, "[%s] expected fewer than 2^31 blocks of %d threads, got %lld", op, threads,
                    (long long)blocks);
         return 1;
     }
@@ -553,7 +555,10 @@ static int launch(struct stream *s, const char *op, void *kernel, int64_t blocks
     if (!e) {
         void *to = y ? gpu_launches_begin_with(q, y) : gpu_launches_begin(q);
         e = gpu_put_launch(q->gpu, kernel, (unsigned)blocks, (unsigned)threads, (unsigned)bytes, to, args);
-        gpu_launches_end(q, e != 0);
+        if (y)
+            gpu_launches_end_with(q, e != 0, y);
+        else
+            gpu_launches_end(q, e != 0);
     }
     return gpu_check(q->gpu, op, e);
 }
@@ -572,9 +577,7 @@ int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t bl
 int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[],
                          void **y)
 {
-    int failed = launch(s, op, kernel, blocks, threads, 0, args, y);
-    gpu_drop_held(gpu_stream(s));
-    return failed;
+    return launch(s, op, kernel, blocks, threads, 0, args, y);
 }
 
 bool gpu_splits(const struct gpu *g) { return g->major >= 8 && g->major <= 10 && g->minor == 0; }

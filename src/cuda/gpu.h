@@ -86,8 +86,9 @@ struct kept_graph {
 struct gpu_held {
     void *kernel; /* NULL: there is none */
     int64_t blocks;
+    enum dtype type;
     struct rows_args args;
-    struct buffer *of[4]; /* which nobody else may have until it is queued */
+    struct buffer *of[4]; /* which nobody else may have until it is queued; the thread's that runs the batches */
 };
 
 /* A stream's queue: batches, and the driver's stream that their kernels are put on, which is there from the first that
@@ -98,7 +99,7 @@ struct gpu_stream {
     atomic_bool opened;
     void *stream;
     struct lock lock;
-    uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
+    uint64_t now; /* the mark of what is being queued; marks below are in event[mark % RING] */
     void *event[RING];
     int launches; /* of this batch, since anything else was queued */
     int recorded; /* of these on the recorder, and not yet on the stream */
@@ -109,6 +110,7 @@ struct gpu_stream {
     struct kept_graph kept[KEPT_GRAPHS];
     uint64_t kept_used, kept_made;
     struct gpu_held held; /* comes before whatever is queued or recorded next */
+    void *taken;          /* the kernel of one whose launch is being made with another */
     struct gpu_notes notes;
     uint64_t arrived; /* GPU_ARRIVED zeros on the device; 0: not yet there */
     struct gpu_table table[GPU_TABLES];
@@ -199,6 +201,7 @@ int gpu_flush(struct gpu_stream *q);
 void *gpu_launches_begin(struct gpu_stream *q);
 /* The same, of which the norm of *y is a part (gpu_launch_with_norm). */
 void *gpu_launches_begin_with(struct gpu_stream *q, void **y);
+void gpu_launches_end_with(struct gpu_stream *q, bool failed, void *const *y);
 void gpu_launches_end(struct gpu_stream *q, bool failed);
 /* The same for what a library launches, which may be recorded too.  `what` tells its kernels apart: of one number they
  * are the same each time, but for addresses. */
@@ -209,11 +212,14 @@ bool gpu_records_libraries(void);
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 /* Queues the norm with the next launch, at the latest; it takes the references to `of`, some of which may be NULL. */
 void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h);
-/* Is there one that makes what is at y, and what does it do? */
-bool gpu_holds_norm(struct gpu_stream *q, const void *y, struct rows_args *a);
-/* What held ones were of is let go of, by the thread that runs the stream's batches. */
+/* Is there one that makes what is at y, of this type, and what does it do? */
+bool gpu_holds_norm(struct gpu_stream *q, const void *y, enum dtype t, struct rows_args *a);
+/* What one is of that has been queued is let go of.  The second has one queued that is of b, which somebody wants to
+ * have for himself.  Both by the thread that runs the stream's batches. */
 void gpu_drop_held(struct gpu_stream *q);
-/* A launch that makes that of *y too, if it is not queued by now: else *y becomes NULL before the kernel gets it. */
+void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b);
+/* A launch that makes that of *y too, if it is not queued by now: else *y becomes NULL before the kernel gets it.  The
+ * norm is held still if it fails. */
 int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[],
                          void **y);
 /* Puts a launch of a kernel of ours on the driver's stream, which it may begin on before what is ahead of it has ended;

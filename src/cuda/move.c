@@ -200,6 +200,7 @@ bool gpu_all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
 bool gpu_out_in(const struct run *r, int k, int i)
 {
     mx x = r->x[i], y = r->y[k];
+    gpu_claim_from_held(gpu_stream(r->stream), x->buf);
     if (!result_fits_operand(r->node, r->keep, y, x) || !buffer_claim_on(x->buf, r->stream))
         return false;
     buffer_retain(x->buf);

@@ -3,6 +3,8 @@
 
 #include "plan/layout.h"
 
+_Static_assert(FUSE_MOST <= 32, "members are bits of a word");
+
 bool gpu_is_producer(const struct node *n) { return gpu_draws(n) || gpu_multiplies(n) || gpu_begins_fft2(n); }
 
 /* The one member that reads the last one's result, which nobody else looks at, and by which operand; negative: none. */
@@ -93,7 +95,7 @@ int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bo
     bool ends = is_ended_by_fft(n, m);
     int n_left = 0, failed = 0;
     for (int i = 0; i < n - ends && !failed; i++) {
-        struct produced b = { 0 };
+        struct produced b = { .gone = gone };
         const struct node *node = m[i]->node;
         if (gone >> i & 1 || !gpu_is_producer(node))
             continue;

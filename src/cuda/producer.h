@@ -14,6 +14,7 @@ int gpu_run_producers(struct stream *s, int n, struct entry *const m[], const bo
 
 /* What was done, as bits: the members whose results are in memory, and all that they took. */
 struct produced {
+    uint32_t gone; /* what has been done before it was asked */
     uint32_t made, members;
 };
 typedef int producer_fn(struct stream *s, int n, struct entry *const m[], const bool wanted[], int first,

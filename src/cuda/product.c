@@ -229,6 +229,11 @@ static void add_matrix(struct product_lines_args *l, void *y, const void *x, con
     l->groups += ceil_div(m, PRODUCT_LINES);
 }
 
+static bool lies_in(const void *p, const void *from, int64_t bytes)
+{
+    return (uintptr_t)p - (uintptr_t)from < (uintptr_t)bytes;
+}
+
 /* Of a norm that has not been queued each block makes all: there are no more of them than run at a time, with as many
  * groups each. */
 static int launch_lines(const struct run *r, enum dtype t, struct product_lines_args *l)
@@ -237,8 +242,10 @@ static int launch_lines(const struct run *r, enum dtype t, struct product_lines_
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     struct rows_args norm;
-    bool normed = gpu_holds_norm(gpu_stream(r->stream), l->v, &norm) && norm.n == l->k &&
+    bool normed = gpu_holds_norm(gpu_stream(r->stream), l->v, t, &norm) && norm.n == l->k &&
                   norm.n * (int64_t)dtype_size(t) <= PRODUCT_NORM_BYTES;
+    for (int i = 0; i < l->n && normed; i++) /* which one block writes, whenever */
+        normed = !lies_in(l->of[i].c, norm.y, norm.n * (int64_t)dtype_size(t));
     const char *name = normed ? "product_lines_normed" : "product_lines";
     void *kernel = gpu_find(g, &found[normed][t], "product", name, t), *args[] = { l };
     if (!kernel || !normed)
@@ -280,6 +287,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
         return launch_lines(r, t, &l);
     }
     int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    _Static_assert((int)PRODUCT_THREADS == (int)PRODUCT_THREADS_TALL, "tall tiles' threads");
     size_t bytes = k == TALL ? PRODUCT_TALL_BYTES : 0;
     if (k == WARP_GROUPS) {
         threads = PRODUCT_GROUP_THREADS;
@@ -584,10 +592,12 @@ int gpu_produce_product(struct stream *s, int n, struct entry *const m[], const 
     if (r.node->op->id != OP_quantized_matmul &&
         epilogue_takes(&c, OP_maximum, (enum dtype)m[first]->one->dtype, &zero) && is_zero(zero)) {
         enum blas_outcome o = multiply_with_relu(&r, m[c.at]->one);
-        *b = (struct produced){ 1u << c.at, c.passed };
+        b->made = 1u << c.at;
+        b->members = c.passed;
         if (o != BLAS_DECLINED)
             return o == BLAS_FAILED;
     }
-    *b = (struct produced){ 1u << first, 1u << first };
+    b->made = 1u << first;
+    b->members = 1u << first;
     return cuda_backend.run(s, m[first]);
 }

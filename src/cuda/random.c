@@ -132,6 +132,7 @@ int gpu_produce_draws(struct stream *s, int n, struct entry *const m[], const bo
                       struct produced *b)
 {
     struct draw d = draw_of(n, m, wanted, first);
-    *b = (struct produced){ 1u << d.last, d.members };
+    b->made = 1u << d.last;
+    b->members = d.members;
     return run_draw(s, m, &d);
 }

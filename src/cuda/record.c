@@ -7,10 +7,11 @@
  * is all that there is between two products of a library.  A chain of kernels can be updated to any other of as many,
  * so graphs are kept by that number: the first time there is none yet, and its launches are queued one by one.
  *
- * Kernels of a library are another matter: they may begin before what is ahead of them has ended, and updates leave a
- * graph's edges as they were, so that a kernel of ours in the place of such a one would not wait either.  A graph with
- * some of them is kept by what they are and where they are in it, and updated to nothing else; the one that was used
- * longest ago makes room for a new one.  A stream whose graphs are mostly new ones stops recording libraries.
+ * Kernels of a library are another matter: they may look at memory before what is ahead of them has ended, which ours
+ * that begin early do not, and updates leave a graph's edges as they were, so that a kernel of ours in the place of
+ * such a one would not be kept back either.  A graph with some of them is kept by what they are and where they are in
+ * it, and updated to nothing else; the one that was used longest ago makes room for a new one.  A stream whose graphs
+ * are mostly new ones stops recording libraries.
  *
  * Invariant: what is recorded is queued before anything else is on the stream (gpu_direct), whichever thread
  * does that: captures are relaxed, and all of this is under the stream's lock. */
@@ -236,14 +237,23 @@ void *gpu_launches_begin(struct gpu_stream *q)
     return next_launch(q);
 }
 
+/* The norm is queued with it; its kernel is kept in case that fails. */
 void *gpu_launches_begin_with(struct gpu_stream *q, void **y)
 {
     lock_take(&q->lock);
-    if (q->held.kernel && q->held.args.y == *y)
+    q->taken = q->held.kernel && q->held.args.y == *y ? q->held.kernel : NULL;
+    if (q->taken)
         q->held.kernel = NULL;
     else
         *y = NULL;
     return next_launch(q);
+}
+
+void gpu_launches_end_with(struct gpu_stream *q, bool failed, void *const *y)
+{
+    if (failed && *y)
+        q->held.kernel = q->taken;
+    gpu_launches_end(q, failed);
 }
 
 void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h)
@@ -257,10 +267,10 @@ void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h)
     lock_give(&q->lock);
 }
 
-bool gpu_holds_norm(struct gpu_stream *q, const void *y, struct rows_args *a)
+bool gpu_holds_norm(struct gpu_stream *q, const void *y, enum dtype t, struct rows_args *a)
 {
     lock_take(&q->lock);
-    bool holds = q->held.kernel && q->held.args.y == y;
+    bool holds = q->held.kernel && q->held.args.y == y && q->held.type == t;
     if (holds)
         *a = q->held.args;
     lock_give(&q->lock);
@@ -269,11 +279,28 @@ bool gpu_holds_norm(struct gpu_stream *q, const void *y, struct rows_args *a)
 
 void gpu_drop_held(struct gpu_stream *q)
 {
-    for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of; i++) {
+    if (!q->held.of[0])
+        return;
+    lock_take(&q->lock);
+    bool waits = q->held.kernel != NULL;
+    lock_give(&q->lock);
+    for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of && !waits; i++) {
         if (q->held.of[i])
             buffer_release(q->held.of[i]);
         q->held.of[i] = NULL;
     }
+}
+
+void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b)
+{
+    bool has = false;
+    for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of; i++) has |= q->held.of[i] == b;
+    if (!has)
+        return;
+    lock_take(&q->lock);
+    go_on(q);
+    lock_give(&q->lock);
+    gpu_drop_held(q);
 }
 
 bool gpu_records_libraries(void)

@@ -42,7 +42,8 @@ static int launch_pieces(const struct run *r, void *parts, void *kernel, struct 
     return failed;
 }
 
-/* A norm of one row takes less than a launch does: the product that reads it makes it, if that comes next. */
+/* A norm of one row takes less than a launch does: the product that reads it makes it, if that comes next, with whole
+ * warps (norm_sum of kernels/product.cu). */
 static bool may_be_held(const struct rows_args *a, enum dtype t)
 {
     return a->rows == 1 && a->whole && a->team >= 32 && (dtype_is_half(t) || t == DT_float32);
@@ -51,6 +52,7 @@ static bool may_be_held(const struct rows_args *a, enum dtype t)
 static void hold_norm(const struct run *r, void *kernel, const struct rows_args *a, mx x, int n, const mx_own more[])
 {
     struct gpu_held h = { .kernel = kernel, .blocks = ceil_div(a->rows, a->width), .args = *a };
+    h.type = (enum dtype)x->dtype;
     h.of[0] = x->buf;
     h.of[1] = r->y[0]->buf;
     for (int i = 0; i < n; i++) h.of[2 + i] = more[i].it ? more[i].it->buf : r->x[1 + i]->buf;

@@ -69,7 +69,7 @@ static int ask_room(void *handle, void *params, const struct problem *p, struct 
         e = solver.jacobi_room[at](handle, p->vectors, p->thin, (int)p->m, (int)p->n, p->a, (int)p->lda, p->values,
                                    p->u, (int)p->ldu, p->vt, (int)p->ldvt, &o->elements, o->jacobi);
         break;
-    default: e = solver.lu_room[at](handle, (int)p->m, (int)p->n, p->a, (int)p->lda, &o->elements);
+    default: /* SOLVER_LU */ e = solver.lu_room[at](handle, (int)p->m, (int)p->n, p->a, (int)p->lda, &o->elements);
     }
     if (!e && o->bytes < (size_t)o->elements * bytes_each(p))
         o->bytes = (size_t)o->elements * bytes_each(p);
@@ -103,7 +103,7 @@ static int queue_problem(void *handle, void *params, const struct problem *p, co
     case SOLVER_JACOBI:
         return solver.jacobi[at](handle, p->vectors, p->thin, (int)p->m, (int)p->n, p->a, (int)p->lda, p->values, p->u,
                                  (int)p->ldu, p->vt, (int)p->ldvt, o->device, o->elements, p->info, o->jacobi);
-    default:
+    default: /* SOLVER_LU */
         e = solver.lu[at](handle, (int)p->m, (int)p->n, p->a, (int)p->lda, o->device, p->values, p->info);
         return e || !p->k ? e
                           : solver.by_lu[at](handle, CUSOLVER_AS_IT_IS, (int)p->n, (int)p->k, p->a, (int)p->lda,

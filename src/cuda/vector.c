@@ -68,7 +68,7 @@ static int take(struct stream *s, struct epilogue *c, const struct vector_matrix
 
 /* Is what becomes of the first silu of one product times another of the same vector, or the other way round?  Nobody
  * else looks at those. */
-static bool find_gated(struct stream *s, struct epilogue *c, int first, const struct vector_matrix *v,
+static bool find_gated(struct stream *s, struct epilogue *c, uint32_t gone, int first, const struct vector_matrix *v,
                        struct vector_matrices *pair)
 {
     const enum dtype t = (enum dtype)c->m[first]->one->dtype;
@@ -76,8 +76,9 @@ static bool find_gated(struct stream *s, struct epilogue *c, int first, const st
         struct vector_matrix *of = pair->of;
         c->at = gate;
         c->passed = 1u << gate;
-        if (!describe(s, c->m, gate, &of[0]) || !is_like(&of[0], v) || !epilogue_takes(c, OP_silu, t, NULL) ||
-            (up = epilogue_takes_product(c)) < 0 || (gate != first && up != first))
+        if (gone >> gate & 1 || !describe(s, c->m, gate, &of[0]) || !is_like(&of[0], v) ||
+            !epilogue_takes(c, OP_silu, t, NULL) || (up = epilogue_takes_product(c)) < 0 ||
+            (gate != first && up != first))
             continue;
         return describe(s, c->m, up, &of[1]) && is_like(&of[1], v) && of[0].m == of[1].m;
     }
@@ -92,9 +93,10 @@ bool gpu_produce_vectors(struct stream *s, int n, struct entry *const m[], const
     struct epilogue gated = { n, m, wanted, first, 0 };
     if (!describe(s, m, first, &v))
         return false;
-    if (find_gated(s, &gated, first, &v, &all)) {
+    if (find_gated(s, &gated, b->gone, first, &v, &all)) {
         struct run into = run_of(s, m[gated.at]);
-        *b = (struct produced){ 1u << gated.at, gated.passed };
+        b->made = 1u << gated.at;
+        b->members = gated.passed;
         *failed = gpu_out_new(&into, 0);
         all.of[0].y = all.of[1].y = *failed ? NULL : gpu_pointer(&into, into.y[0]);
         *failed = *failed || launch(&into, &all);
@@ -105,9 +107,12 @@ bool gpu_produce_vectors(struct stream *s, int n, struct entry *const m[], const
     all = (struct vector_matrices){ 0 };
     *failed = 0;
     for (int i = first; i < n && all.n < VECTOR_MATRICES && !*failed; i++) {
-        struct epilogue c = { n, m, wanted, i, 1u << i };
-        if ((enum dtype)m[i]->one->dtype == t && describe(s, m, i, &next) && is_like(&next, &v))
-            *failed = take(s, &c, &next, &all, b);
+        struct epilogue c = { n, m, wanted, i, 1u << i }, pair = c;
+        struct vector_matrices both;
+        if (b->gone >> i & 1 || (enum dtype)m[i]->one->dtype != t || !describe(s, m, i, &next) || !is_like(&next, &v) ||
+            (i > first && find_gated(s, &pair, b->gone, i, &next, &both)))
+            continue;
+        *failed = take(s, &c, &next, &all, b);
     }
     *failed = *failed || launch(&whole, &all);
     return true;

@@ -26,8 +26,9 @@ struct entry {
     mx one;      /* the output, where there is only one */
     mx *several; /* else all of them */
     bool keep;   /* the node may run again (it stays on arrays of a trace): operands must not be written over */
-    /* Filled by fuse_plan (run/fuse.h): entries that run as one, at the place of the last. */
-    bool waits;      /* runs with a later entry */
+    /* Of entries that run as one, at the place of the last: filled by fuse_plan (run/fuse.h), and when the turn comes
+     * of those that are alike. */
+    bool waits;      /* does not run when its turn comes: with a later entry it does, or has been made early */
     uint8_t from[4]; /* by operand: which member makes it, in order; OUTSIDE: none */
     int before;      /* number of the member before this one; -1: none */
 };
@@ -96,9 +97,9 @@ struct backend {
     bool (*supports)(const struct node *n);
     /* Runs one entry; called by run_batch on the queue's thread.  Non-zero after mx_fail. */
     int (*run)(struct stream *s, struct entry *e);
-    /* Runs n element-wise entries of one shape as one; operands from OUTSIDE are where they are
-     * needed.  Only outputs that are `wanted` get memory: nobody else can look at the others.
-     * NULL: entries of this backend are never fused. */
+    /* Runs n entries as one: element-wise ones of one shape, with those that is_producer and `ends` let in, or such as
+     * are `alike`, whose operands are all from OUTSIDE; those are where they are needed.  Only outputs that are
+     * `wanted` get memory: nobody else can look at the others.  NULL: entries of this backend are never fused. */
     int (*run_fused)(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
     bool fuses_small; /* arrays of any size are worth it, since starting a kernel costs more than planning */
     /* May this entry, which is not element-wise, be the last member, its operand one that another, of node `from`,
@@ -108,7 +109,8 @@ struct backend {
      * others'?  NULL: none may. */
     bool (*is_producer)(const struct node *n);
     /* May n, whose operands are READY, run as one with `first`, of the same operation, both by themselves, as members
-     * that read none of each other's results?  NULL: none may. */
+     * that read none of each other's results?  Each has one result and operands as many as `from` has room for.  Of
+     * `first` with itself it is asked whether such an operation may at all.  NULL: none may. */
     bool (*alike)(const struct node *n, const struct node *first);
     /* Does n read operand k on the host, where its bytes are, so that they need not be brought?  NULL: never. */
     bool (*reads_host)(const struct node *n, int k);

@@ -742,14 +742,15 @@ static void join(struct batch *b, int last, int next)
     m[1]->before = last;
 }
 
-/* Makes entry i, which runs by itself, and those soon after it that may run with it a group; returns its last. */
+/* Makes entry i, which runs by itself, and those soon after it that may run with it a group, since a launch takes
+ * longer than many of them do; returns its last. */
 static int join_alike(struct batch *b, int i)
 {
     enum { NEAR = FUSE_MOST - 1 };
     const struct backend *on = backend_of(b->stream);
     const struct node *first = b->entries[i].node;
     int last = i;
-    if (!on->alike || !on->alike(first, first) || !is_ready(first) || checks_now() != CHECK_NOTHING)
+    if (!on->alike || !is_ready(first) || !on->alike(first, first) || checks_now() != CHECK_NOTHING)
         return i;
     for (int k = i + 1; k < b->n && k <= i + NEAR; k++) {
         struct entry *e = &b->entries[k];

@@ -341,6 +341,15 @@ def test_pieces_are_merged_by_the_last_block(dtype, d):
             assert np.allclose(wide(y), wide(attention(*x, scale=0.125, stream=mx.cpu)), atol=0.02)
 
 
+def test_scores_that_leave_the_least_weights():
+    """Weights below the least normal number, times values."""
+    for seed in range(6):
+        r = np.random.default_rng(seed)
+        q, k, v = (mx.array((r.standard_normal((1, 1, 32, 32)) * s).astype(np.float32)) for s in (8, 8, 1))
+        here, there = (wide(attention(q, k, v, scale=32**-0.5, stream=s)) for s in (mx.gpu, mx.cpu))
+        assert np.allclose(here, there, rtol=1e-3, atol=1e-3)
+
+
 def back(x, ct, scale, mask, sinks):
     """Cotangents by the formula, in float64."""
     q, k, v, ct = (wide(a) for a in (*x, ct))

@@ -41,6 +41,16 @@ def test_products_of_earlier_devices():
     passes("test_gpu_conv.py", "-k", "many_tiles", PRETEND_MAJOR="8")
 
 
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
+@pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
+def test_blocks_in_another_order():
+    """What a block reads and another one writes would be seen."""
+    products = "norm_before or gated or several_matrices"
+    passes("test_gpu_products.py", "-k", products, PRETEND_LAST_FIRST="1")
+    passes("test_gpu_attention.py", "-k", "merged or masks", PRETEND_LAST_FIRST="1")
+    passes("test_gpu_quantize.py", "-k", "several_matrices", PRETEND_LAST_FIRST="1")
+
+
 def passes(*arguments, **variables):
     env = {**os.environ, "LD_LIBRARY_PATH": str(EMULATED), "MLX_CPU": "base"}  # no fused multiply-add either
     env |= variables

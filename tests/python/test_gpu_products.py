@@ -304,6 +304,40 @@ def test_a_norm_before_products(dtype, size):
                 assert all(mx.array_equal(a, z).item() for a, z in zip(got, expected, strict=True))
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_what_a_norm_before_products_is_besides(dtype):
+    """Added to its product, seen as another type, written over what it is of, of what a failure leaves."""
+    x, w = matrix(dtype, 1, 640), matrix(dtype, 640, 640, seed=1)
+    other = {mx.float16: mx.bfloat16, mx.bfloat16: mx.float16}.get(dtype, mx.float32)
+    seen = mx.ones((8, 640), other)
+    mx.eval(x, w, seen)
+    norm = lambda x: mx.fast.rms_norm(x, None, 1e-5)  # noqa: E731
+    with mx.stream(mx.gpu):
+        h = norm(x)
+        mx.eval(h)
+        p, q = h @ w.T, h.view(other) @ seen.T
+        mx.eval(p)
+        mx.eval(q)
+        mx.eval(expected := h + p)
+        y = norm(x)
+        z = y + y @ w.T
+        mx.eval(z, y)
+        assert mx.array_equal(z, expected).item() and mx.array_equal(y, h).item()
+        y = norm(x)
+        z = y.view(other) @ seen.T
+        mx.eval(z, y)
+        assert mx.array_equal(z, q, equal_nan=True).item() and mx.array_equal(y, h).item()
+        rows = mx.concatenate([x] * 4000)
+        mx.eval(rows)
+        mx.synchronize(mx.gpu)
+        mx.reset_peak_memory()
+        before = mx.get_active_memory()
+        rows[0:1] = norm(rows[0:1])
+        mx.eval(rows)
+        assert mx.get_peak_memory() - before < rows.nbytes // 2
+        assert mx.array_equal(rows[:1], h).item() and mx.array_equal(rows[1:2], x).item()
+
+
 @pytest.mark.parametrize("rows", [3, 6, 133, 1024])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_gated_products(dtype, rows):

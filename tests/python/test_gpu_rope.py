@@ -100,3 +100,11 @@ def test_queries_with_keys(dtype, traditional):
         three = [rope(x, 64, traditional, 9) for x in (q, k, k[:, :1])]
         mx.eval(three)
         assert all(mx.array_equal(rope(x, 64, traditional, 9), y).item() for x, y in zip((q, k, k[:, :1]), three))
+
+
+def test_an_offset_that_could_not_be_computed():
+    x = mx.ones((1, 2, 4, 64))
+    with mx.stream(mx.gpu):
+        offset = mx.linalg.inv(mx.zeros((1, 1)))[0, 0].astype(mx.int32)
+        with pytest.raises(RuntimeError, match="singular"):
+            mx.eval(rope(x, 64, False, offset), rope(x, 64, False, offset))

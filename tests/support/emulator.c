@@ -220,10 +220,11 @@ void emulated_launch(emulated_fn *f, void **args, struct emulated_place grid, st
         fprintf(stderr, "emulator: %d threads in a block\n", count);
         abort();
     }
+    bool last_first = getenv("PRETEND_LAST_FIRST") != NULL; /* blocks come in any order */
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = (struct emulated_place){ x, y, z };
+                blockIdx = (struct emulated_place){ last_first ? grid.x - 1 - x : x, y, z };
                 backwards = x & 1;
                 run_block();
             }

@@ -79,7 +79,7 @@ FN void merge_as_last(const struct attention_call *a, int64_t unit, T *room)
     FENCE();
     BARRIER();
     if (threadIdx.x == 0)
-        before = ATOMIC_ADD(a->arrived + unit, 1);
+        before = ATOMIC_ADD(&a->arrived[unit], 1);
     BARRIER();
     if (before + 1 < (uint32_t)a->pieces)
         return;

@@ -212,7 +212,7 @@ FN float seen_as_tf32(float x) { return f32_bits(bits_f32(x) & ~0x1fffu); }
 FN float cut_to_f32(double x)
 {
     float y = (float)x;
-    return (y > 0 ? (double)y > x : (double)y < x) ? f32_bits(bits_f32(y) - 1) : y;
+    return (x > 0 ? (double)y > x : (double)y < x) ? f32_bits(bits_f32(y) - 1) : y;
 }
 FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
 {
