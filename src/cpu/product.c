@@ -639,9 +639,8 @@ static size_t parts_space(const struct batch_plan *p, int threads)
 
 /* ---- the whole ---- */
 
-static int threads_for(const struct batch_plan *p)
+static int threads_for(const struct product *q)
 {
-    const struct product *q = p->q;
     return q->m * q->n * q->k < 2 * WORTH_MULTIPLIED ? 1 : pool_threads();
 }
 
@@ -688,7 +687,15 @@ static void run_one_product(const struct one *o, int threads)
     }
 }
 
-static struct batch_plan make_plan(const struct product *q)
+/* Each product has so many threads.  Both ways give the same bits. */
+static bool is_small(const struct batch_plan *p, int threads)
+{
+    const struct product *q = p->q;
+    bool shared = threads > 1 && q->t == DT_float32 && q->n * q->k * (int64_t)p->size <= SMALL_RIGHT;
+    return q->m * q->n * q->k <= (shared ? SMALL_FOR_ALL : SMALL_PRODUCT);
+}
+
+static struct batch_plan make_plan(const struct product *q, int threads)
 {
     struct batch_plan p = { .q = q, .item = dtype_size(q->t) };
     enum gemm_type type;
@@ -719,7 +726,7 @@ static struct batch_plan make_plan(const struct product *q)
         p.way = ZERO;
     else if (p.gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
         p.way = VECTORS, p.turned = q->m < q->n;
-    else if (p.g->direct && !p.convert && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL_PRODUCT && !collides(&p))
+    else if (p.g->direct && !p.convert && q->k <= p.g->kc && is_small(&p, threads) && !collides(&p))
         p.way = DIRECT;
     else
         p.way = PANELS;
@@ -764,7 +771,7 @@ static void some_products(void *ctx, int64_t part, char *space)
 
 int product_run(const struct product *q)
 {
-    struct batch_plan p = make_plan(q);
+    struct batch_plan p;
     struct batches all = { .p = &p, .count = 1, .grain = 1 };
     for (int d = 0; d < q->ndim; d++) all.count *= q->shape[d];
     if (all.count == 0 || q->m == 0 || q->n == 0)
@@ -773,7 +780,8 @@ int product_run(const struct product *q)
     int64_t work = q->m * q->n * (q->k ? q->k : 1);
     int threads = pool_threads();
     bool apart = all.count >= 4 * threads || (all.count > 1 && work < 64 * WORTH_MULTIPLIED);
-    int within = apart ? 1 : threads_for(&p);
+    int within = apart ? 1 : threads_for(q);
+    p = make_plan(q, within);
     if (apart) {
         all.grain = 1 + WORTH_MULTIPLIED / work;
         threads = (int)least(threads, ceil_div(all.count, all.grain));
