@@ -553,12 +553,9 @@ static int launch(struct stream *s, const char *op, void *kernel, int64_t blocks
     }
     int e = bytes > WITHOUT_ASKING ? allow_shared(kernel, bytes) : 0;
     if (!e) {
-        void *to = y ? gpu_launches_begin_with(q, y) : gpu_launches_begin(q);
+        void *to = gpu_launches_begin(q, y);
         e = gpu_put_launch(q->gpu, kernel, (unsigned)blocks, (unsigned)threads, (unsigned)bytes, to, args);
-        if (y)
-            gpu_launches_end_with(q, e != 0, y);
-        else
-            gpu_launches_end(q, e != 0);
+        gpu_launches_end(q, e != 0);
     }
     return gpu_check(q->gpu, op, e);
 }

@@ -84,7 +84,8 @@ struct kept_graph {
 
 /* The norm of one row, of which nothing has been queued yet: the next launch may make it on its way. */
 struct gpu_held {
-    void *kernel; /* NULL: there is none */
+    enum { HELD_NONE, HELD_WAITS, HELD_TAKEN } state; /* taken: its launch is being made with another */
+    void *kernel;
     int64_t blocks;
     enum dtype type;
     struct rows_args args;
@@ -110,7 +111,6 @@ struct gpu_stream {
     struct kept_graph kept[KEPT_GRAPHS];
     uint64_t kept_used, kept_made;
     struct gpu_held held; /* comes before whatever is queued or recorded next */
-    void *taken;          /* the kernel of one whose launch is being made with another */
     struct gpu_notes notes;
     uint64_t arrived; /* GPU_ARRIVED zeros on the device; 0: not yet there */
     struct gpu_table table[GPU_TABLES];
@@ -197,11 +197,8 @@ bool gpu_deterministic(void);
 void *gpu_direct(struct gpu_stream *q);
 int gpu_flush(struct gpu_stream *q);
 /* Where a launch of a kernel of ours goes; between the two nothing else is queued, and no lock of a stream is taken;
- * failed: it was not queued. */
-void *gpu_launches_begin(struct gpu_stream *q);
-/* The same, of which the norm of *y is a part (gpu_launch_with_norm). */
-void *gpu_launches_begin_with(struct gpu_stream *q, void **y);
-void gpu_launches_end_with(struct gpu_stream *q, bool failed, void *const *y);
+ * failed: it was not queued.  y: as of gpu_launch_with_norm, or NULL. */
+void *gpu_launches_begin(struct gpu_stream *q, void **y);
 void gpu_launches_end(struct gpu_stream *q, bool failed);
 /* The same for what a library launches, which may be recorded too.  `what` tells its kernels apart: of one number they
  * are the same each time, but for addresses. */
@@ -210,6 +207,9 @@ void *gpu_library_begin(struct gpu_stream *q, uint64_t what);
 bool gpu_records_libraries(void);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
+/* The same for a kernel that has SHARED_BYTES. */
+int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
+                      void *args[]);
 /* Queues the norm with the next launch, at the latest; it takes the references to `of`, some of which may be NULL. */
 void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h);
 /* Is there one that makes what is at y, of this type, and what does it do? */
@@ -226,9 +226,6 @@ int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t
  * the driver's error. */
 int gpu_put_launch(struct gpu *g, void *kernel, unsigned blocks, unsigned threads, unsigned bytes, void *stream,
                    void *args[]);
-/* The same for a kernel that has SHARED_BYTES. */
-int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
-                      void *args[]);
 
 /* Operations from outside (extension.c): whether one has a rule for GPUs, how it runs, and how it launches kernels of
  * the libraries that it came with. */

@@ -223,10 +223,15 @@ int gpu_out_from(const struct run *r, int k, int i)
 int gpu_run_copy(const struct run *r) { return gpu_out_new(r, 0) || gpu_copy_to(r, gpu_address(r, r->y[0]), r->x[0]); }
 
 /* x into the place of y that begins `offset` elements behind its first and has these strides. */
+static struct copied putting(const struct run *r, mx y, int64_t offset, const int64_t *strides, mx x)
+{
+    return (struct copied){ box_of(itemsize(x), x->ndim, x->shape, strides, x->strides),
+                            gpu_address(r, y) + (uint64_t)offset * itemsize(y), gpu_address(r, x) };
+}
 static int gpu_put(const struct run *r, mx y, int64_t offset, const int64_t *strides, mx x)
 {
-    struct box b = box_of(itemsize(x), x->ndim, x->shape, strides, x->strides);
-    return gpu_copy_box(r, &b, gpu_address(r, y) + (uint64_t)offset * itemsize(y), gpu_address(r, x));
+    struct copied c = putting(r, y, offset, strides, x);
+    return gpu_copy_box(r, &c.box, c.to, c.from);
 }
 
 int gpu_run_concatenate(const struct run *r)
@@ -304,21 +309,18 @@ int gpu_run_updates(struct stream *s, int n, struct entry *const m[])
         r = run_of(s, m[i]);
         if (gpu_out_from(&r, 0, 0))
             return 1;
-        mx y = r.y[0], x = r.x[1];
         int64_t offset = updated_part(&r, strides);
-        struct box b = box_of(itemsize(x), x->ndim, x->shape, strides, x->strides);
-        uint64_t to = gpu_address(&r, y) + (uint64_t)offset * itemsize(y), from = gpu_address(&r, x);
-        if (box_way(&b, to) != BOX_PLAIN) {
-            failed = gpu_copy_box(&r, &b, to, from);
+        struct copied c = putting(&r, r.y[0], offset, strides, r.x[1]);
+        if (box_way(&c.box, c.to) != BOX_PLAIN) {
+            failed = gpu_copy_box(&r, &c.box, c.to, c.from);
             continue;
         }
-        plain[found++] = in_widest_units(&b, to, from);
-        bool unlike = found == MOVE_BOXES && plain[1].box.item != plain[0].box.item;
-        if (unlike)
-            failed = copy_boxes(&r, 1, plain) || copy_boxes(&r, 1, plain + 1);
-        else if (found == MOVE_BOXES)
+        c = in_widest_units(&c.box, c.to, c.from);
+        if (found == MOVE_BOXES || (found && plain->box.item != c.box.item)) {
             failed = copy_boxes(&r, found, plain);
-        found %= MOVE_BOXES;
+            found = 0;
+        }
+        plain[found++] = c;
     }
     return failed || (found && copy_boxes(&r, found, plain));
 }

@@ -208,11 +208,12 @@ static void *place_launch(struct gpu_stream *q)
 
 static int queue_held(struct gpu_stream *q)
 {
-    void *kernel = q->held.kernel, *args[] = { &q->held.args };
-    if (!kernel)
+    struct gpu_held *h = &q->held;
+    void *args[] = { &h->args };
+    if (h->state != HELD_WAITS)
         return 0;
-    q->held.kernel = NULL;
-    int e = gpu_put_launch(q->gpu, kernel, (unsigned)q->held.blocks, ROWS_THREADS, 0, place_launch(q), args);
+    h->state = HELD_NONE;
+    int e = gpu_put_launch(q->gpu, h->kernel, (unsigned)h->blocks, ROWS_THREADS, 0, place_launch(q), args);
     if (e) /* as of a graph */
         atomic_store(&q->gpu->lost, e);
     return e;
@@ -231,46 +232,38 @@ static void *next_launch(struct gpu_stream *q)
     return place_launch(q);
 }
 
-void *gpu_launches_begin(struct gpu_stream *q)
+void *gpu_launches_begin(struct gpu_stream *q, void **y)
 {
     lock_take(&q->lock);
-    return next_launch(q);
-}
-
-/* The norm is queued with it; its kernel is kept in case that fails. */
-void *gpu_launches_begin_with(struct gpu_stream *q, void **y)
-{
-    lock_take(&q->lock);
-    q->taken = q->held.kernel && q->held.args.y == *y ? q->held.kernel : NULL;
-    if (q->taken)
-        q->held.kernel = NULL;
-    else
+    if (y && q->held.state == HELD_WAITS && q->held.args.y == *y)
+        q->held.state = HELD_TAKEN;
+    else if (y)
         *y = NULL;
     return next_launch(q);
 }
 
-void gpu_launches_end_with(struct gpu_stream *q, bool failed, void *const *y)
-{
-    if (failed && *y)
-        q->held.kernel = q->taken;
-    gpu_launches_end(q, failed);
-}
-
-void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h)
+/* One that waits is queued, and let go of. */
+static void end_held(struct gpu_stream *q)
 {
     lock_take(&q->lock);
     go_on(q);
     lock_give(&q->lock);
     gpu_drop_held(q);
+}
+
+void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h)
+{
+    end_held(q);
     lock_take(&q->lock);
     q->held = *h;
+    q->held.state = HELD_WAITS;
     lock_give(&q->lock);
 }
 
 bool gpu_holds_norm(struct gpu_stream *q, const void *y, enum dtype t, struct rows_args *a)
 {
     lock_take(&q->lock);
-    bool holds = q->held.kernel && q->held.args.y == y && q->held.type == t;
+    bool holds = q->held.state == HELD_WAITS && q->held.args.y == y && q->held.type == t;
     if (holds)
         *a = q->held.args;
     lock_give(&q->lock);
@@ -282,7 +275,7 @@ void gpu_drop_held(struct gpu_stream *q)
     if (!q->held.of[0])
         return;
     lock_take(&q->lock);
-    bool waits = q->held.kernel != NULL;
+    bool waits = q->held.state != HELD_NONE;
     lock_give(&q->lock);
     for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of && !waits; i++) {
         if (q->held.of[i])
@@ -295,12 +288,8 @@ void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b)
 {
     bool has = false;
     for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of; i++) has |= q->held.of[i] == b;
-    if (!has)
-        return;
-    lock_take(&q->lock);
-    go_on(q);
-    lock_give(&q->lock);
-    gpu_drop_held(q);
+    if (has)
+        end_held(q);
 }
 
 bool gpu_records_libraries(void)
@@ -328,6 +317,8 @@ void *gpu_library_begin(struct gpu_stream *q, uint64_t what)
 
 void gpu_launches_end(struct gpu_stream *q, bool failed)
 {
+    if (q->held.state == HELD_TAKEN)
+        q->held.state = failed ? HELD_WAITS : HELD_NONE;
     if (q->recorded >= MOST || failed)
         gpu_flush(q);
     lock_give(&q->lock);

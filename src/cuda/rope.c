@@ -149,7 +149,7 @@ int gpu_run_ropes(struct stream *s, int n, struct entry *const m[])
     int failed = 0;
     for (int i = 0; i < n && !failed; i += ROPE_ARRAYS) {
         struct run r[ROPE_ARRAYS];
-        int some = n - i < ROPE_ARRAYS ? n - i : ROPE_ARRAYS;
+        int some = (int)least(n - i, ROPE_ARRAYS);
         for (int k = 0; k < some; k++) r[k] = run_of(s, m[i + k]);
         failed = run_ropes(some, r);
     }

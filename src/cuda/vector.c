@@ -76,9 +76,8 @@ static bool find_gated(struct stream *s, struct epilogue *c, uint32_t gone, int 
         struct vector_matrix *of = pair->of;
         c->at = gate;
         c->passed = 1u << gate;
-        if (gone >> gate & 1 || !describe(s, c->m, gate, &of[0]) || !is_like(&of[0], v) ||
-            !epilogue_takes(c, OP_silu, t, NULL) || (up = epilogue_takes_product(c)) < 0 ||
-            (gate != first && up != first))
+        if (gone >> gate & 1 || !epilogue_takes(c, OP_silu, t, NULL) || (up = epilogue_takes_product(c)) < 0 ||
+            (gate != first && up != first) || !describe(s, c->m, gate, &of[0]) || !is_like(&of[0], v))
             continue;
         return describe(s, c->m, up, &of[1]) && is_like(&of[1], v) && of[0].m == of[1].m;
     }

@@ -511,6 +511,13 @@ static inline int bring(struct buffer *b, struct stream *s)
     return buffer_bring(b, s);
 }
 
+/* The same of operand k, unless its bytes are read where they are. */
+static int bring_operand(const struct node *n, int k, struct stream *s)
+{
+    const struct backend *on = backend_of(s);
+    return !(on->reads_host && on->reads_host(n, k)) && bring(n->in[k]->buf, s);
+}
+
 /* For devices, once the work of entries that run as one is queued: whoever asks for their results or frees their
  * operands goes by it. */
 static int note_queued(struct stream *s, int n, struct entry *const m[], int failed)
@@ -557,12 +564,18 @@ static struct plugin *first_trial(struct stream *s, const struct node *n)
     return may && p->supports(p, DEVICE_CPU) ? p : NULL;
 }
 
+static bool is_ready(const struct node *n)
+{
+    bool ready = true;
+    for (int i = 0; i < n->nin; i++) ready &= atomic_load_explicit(&n->in[i]->status, memory_order_acquire) == READY;
+    return ready;
+}
+
 static enum outcome run_entry_on(struct stream *s, struct entry *e)
 {
     struct node *n = e->node;
-    for (int i = 0; i < n->nin; i++)
-        if (atomic_load_explicit(&n->in[i]->status, memory_order_acquire) != READY)
-            return SPOILED;
+    if (!is_ready(n))
+        return SPOILED;
     if ((n->op->traits & VIEW) && n->nin && make_views(n, entry_out(e)))
         return RAN;
     if (!backend_of(s)->supports(n)) {
@@ -571,9 +584,8 @@ static enum outcome run_entry_on(struct stream *s, struct entry *e)
         if (!(s = stream_instead(s, n)))
             return FAILED;
     }
-    const struct backend *on = backend_of(s);
     for (int i = 0; i < n->nin; i++)
-        if (!(on->reads_host && on->reads_host(n, i)) && bring(n->in[i]->buf, s))
+        if (bring_operand(n, i, s))
             return FAILED;
     struct plugin *p = first_trial(s, n);
     if (!p)
@@ -645,14 +657,13 @@ static int members(struct batch *b, int i, struct entry *m[])
 
 int mx_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
-    const struct backend *on = backend_of(s);
     for (int i = 0; i < n; i++) {
         const struct node *node = m[i]->node;
         for (int k = 0; k < node->nin; k++)
-            if (m[i]->from[k] == OUTSIDE && !(on->reads_host && on->reads_host(node, k)) && bring(node->in[k]->buf, s))
+            if (m[i]->from[k] == OUTSIDE && bring_operand(node, k, s))
                 return 1;
     }
-    return note_queued(s, n, m, on->run_fused(s, n, m, wanted));
+    return note_queued(s, n, m, backend_of(s)->run_fused(s, n, m, wanted));
 }
 
 /* Also finds the outputs that are `wanted`: one that has no other references than its entry's and those
@@ -690,13 +701,6 @@ static void run_fused(struct batch *b, int i, bool stopped, struct run_failure *
 }
 
 /* ---- entries that are alike, as one */
-
-static bool is_ready(const struct node *n)
-{
-    bool ready = true;
-    for (int i = 0; i < n->nin; i++) ready &= atomic_load_explicit(&n->in[i]->status, memory_order_acquire) == READY;
-    return ready;
-}
 
 static bool runs_alone(const struct entry *e) { return !e->waits && e->before < 0; }
 

@@ -306,7 +306,7 @@ def test_a_norm_before_products(dtype, size):
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_what_a_norm_before_products_is_besides(dtype):
-    """Added to its product, seen as another type, written over what it is of, of what a failure leaves."""
+    """Added to its product, seen as another type, written over what it is of."""
     x, w = matrix(dtype, 1, 640), matrix(dtype, 640, 640, seed=1)
     other = {mx.float16: mx.bfloat16, mx.bfloat16: mx.float16}.get(dtype, mx.float32)
     seen = mx.ones((8, 640), other)
