@@ -72,3 +72,16 @@ def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
         "ATOMIC_ADD(&unknown, 1u)": False,
     }.items():
         assert adds_whole(call, [declared]) == whole, call
+
+
+UNORDERED = re.compile(r"\bld\.global\.(?:[\w:]+\.)*nc\b|\b__ldg\(")
+
+
+def test_kernels_for_gpus_read_nothing_ahead_of_the_wait():
+    """Reads of what is said to be constant may be moved ahead of AFTER_LAUNCH by the compiler, where the kernel ahead
+    still writes it."""
+    folder = SOURCES / "cuda" / "kernels"
+    found = {f.name: UNORDERED.findall(COMMENT.sub("", f.read_text())) for f in sorted(folder.iterdir())}
+    assert {name: v for name, v in found.items() if v} == {}
+    for text in ['asm("ld.global.nc.v4.u32 {%0}', 'asm("ld.global.L1::no_allocate.nc.v4', "__ldg(p)"]:
+        assert UNORDERED.search(text)

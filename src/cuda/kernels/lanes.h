@@ -34,11 +34,12 @@ FN void put8(void *to, const void *from)
     struct words2 v = *(const struct words2 *)from;
     asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(v.w[0]), "r"(v.w[1]));
 }
-/* 16 bytes that the kernel does not write, and nobody reads again soon; several are on their way in this order. */
+/* 16 bytes that nobody reads again soon; several are on their way in this order.  Not by ld.global.nc, although the
+ * kernel does not write them: those may be moved ahead of AFTER_LAUNCH, where the kernel ahead still writes. */
 FN void read16_once(void *to, const void *from)
 {
     struct words4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
                  : "l"(__cvta_generic_to_global(from)));
     *(struct words4 *)to = v;
