@@ -108,7 +108,9 @@ static struct cut cut_split(const struct run *r, struct attention_call *c, enum 
             c->piece = each * ATTENTION_SPLIT_KEYS;
         }
     }
-    if (c->piece < c->keys && !c->only_if)
+    int64_t pieces = ceil_div(c->keys, c->piece);
+    bool few = c->rows * c->e <= ATTENTION_WARP_THREADS && pieces <= 2 * ATTENTION_MERGED_AT_ONCE;
+    if (pieces > 1 && few && !c->only_if) /* more of them are a launch of many blocks */
         c->arrived = gpu_arrived(gpu_stream(r->stream), c->units);
     c->tiles = c->chunks = 1;
     return (struct cut){ "attention", large ? "attention_split_128" : "attention_split_64",
@@ -213,7 +215,7 @@ static struct cut cut_attention(const struct run *r, struct attention_call *c, e
 static int launch_attention(const struct run *r, enum dtype t, struct attention_call *c)
 {
     static struct gpu_found merges[DT_COUNT];
-    enum { MOST_EACH = 4, LARGEST_TEAM = 16 };
+    enum { LARGEST_TEAM = 16 };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     struct cut cut = cut_attention(r, c, t);
@@ -222,7 +224,9 @@ static int launch_attention(const struct run *r, enum dtype t, struct attention_
     int64_t rows = c->units * c->rows, blocks = c->units * c->tiles * c->chunks * c->pieces;
     struct buffer *b = NULL;
     int failed = !kernel;
-    c->merge_team = (int32_t)gpu_power_of_two(ceil_div(c->pieces, MOST_EACH), LARGEST_TEAM);
+    int most = c->arrived ? ATTENTION_WARP_THREADS / (int)gpu_power_of_two(c->rows * c->e, ATTENTION_WARP_THREADS)
+                          : LARGEST_TEAM; /* one block has a thread for each element, and more of them if there are */
+    c->merge_team = (int32_t)gpu_power_of_two(ceil_div(c->pieces, ATTENTION_MERGED_AT_ONCE), most);
     if (!failed && c->pieces > 1) {
         size_t size = t == DT_float64 ? 8 : 4;
         failed = !(b = buffer_new_on(r->stream, (size_t)(rows * c->pieces * (c->e + 2)) * size));

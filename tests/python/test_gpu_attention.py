@@ -341,6 +341,16 @@ def test_pieces_are_merged_by_the_last_block(dtype, d):
             assert np.allclose(wide(y), wide(attention(*x, scale=0.125, stream=mx.cpu)), atol=0.02)
 
 
+def test_many_pieces_are_merged_by_another_launch():
+    """Those of several rows, which one block would be long at."""
+    x = operands(mx.bfloat16, heads=8, length=1, keys=1000, d=64)
+    mx.eval(x)
+    with mx.stream(mx.gpu):
+        y, n = launches(lambda: attention(*x, scale=0.125))
+        assert n in (None, 2)
+        assert np.allclose(wide(y), wide(attention(*x, scale=0.125, stream=mx.cpu)), atol=0.02)
+
+
 def test_scores_that_leave_the_least_weights():
     """Weights below the least normal number, times values."""
     for seed in range(6):

@@ -14,22 +14,36 @@
  * and each of them every merge_team-th piece.  What they have goes through shared memory, of each thread three. */
 FN void merge_pieces(const struct attention_call *a, int64_t i, int there, int each, T *tops_of, T *sums_of, T *ys_of)
 {
+    enum { AT_ONCE = ATTENTION_MERGED_AT_ONCE };
     int part = (int)threadIdx.x / each;
     int64_t n = rows_of_all(a), wide = a->e ? a->e : 1;
     int64_t row = there ? i : 0, column = place_along(&row, (uint32_t)wide, n * wide);
     const T *from = (const T *)a->partial + row * a->e + column;
     const T *tops = (const T *)a->partial + a->pieces * n * a->e + row, *sums = tops + a->pieces * n;
     T top = LOWEST, sum = 0, y = 0;
-    FOURS
-    for (int64_t p = part; p < a->pieces; p += a->merge_team) {
-        T other = READ_ANEW(tops + p * n);
-        top = other > top ? other : top;
-    }
-    FOURS
-    for (int64_t p = part; p < a->pieces; p += a->merge_team) {
-        T by = F(exp)(READ_ANEW(tops + p * n) - top);
-        sum += by * READ_ANEW(sums + p * n);
-        y += a->e ? by * READ_ANEW(from + p * n * a->e) : (T)0;
+    ROLLED
+    for (int64_t p = part; p < a->pieces; p += AT_ONCE * a->merge_team) {
+        T more_tops[AT_ONCE], more_sums[AT_ONCE], more_ys[AT_ONCE], most = top, fade;
+        UNROLLED
+        for (int j = 0; j < AT_ONCE; j++) { /* all on their way before the first is looked at */
+            int64_t at = (p + j * a->merge_team) * n;
+            int more = p + j * a->merge_team < a->pieces;
+            more_tops[j] = more ? READ_ANEW(tops + at) : LOWEST;
+            more_sums[j] = more ? READ_ANEW(sums + at) : (T)0;
+            more_ys[j] = more && a->e ? READ_ANEW(from + at * a->e) : (T)0;
+        }
+        UNROLLED
+        for (int j = 0; j < AT_ONCE; j++) most = more_tops[j] > most ? more_tops[j] : most;
+        fade = F(exp)(top - most);
+        top = most;
+        sum *= fade;
+        y *= fade;
+        UNROLLED
+        for (int j = 0; j < AT_ONCE; j++) {
+            T by = F(exp)(more_tops[j] - most);
+            sum += by * more_sums[j];
+            y += by * more_ys[j];
+        }
     }
     tops_of[threadIdx.x] = top;
     sums_of[threadIdx.x] = sum;

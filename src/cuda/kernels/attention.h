@@ -9,7 +9,9 @@
 enum { ATTENTION_DIMS = 4 };
 /* A block of attention_few: threads, rows of queries, keys at most; of attention_tile: threads, keys at a time. */
 enum { ATTENTION_FEW_THREADS = 128, ATTENTION_FEW = 8, ATTENTION_PIECE = 512, ATTENTION_THREADS = 256 };
-enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128, ATTENTION_MERGE_THREADS = 256 };
+enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
+/* Threads that merge pieces, and how many pieces of an element one of them reads before it looks at the first. */
+enum { ATTENTION_MERGE_THREADS = 256, ATTENTION_MERGED_AT_ONCE = 8 };
 
 /* The kernels whose warps multiply matrices: for heads of up to so many elements, rows of 16 for each of four warps,
  * keys at a time. */
