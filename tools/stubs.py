@@ -296,6 +296,8 @@ class custom_function:
     __name__: str
     __qualname__: str
 
+class _Attributes(dict[str, Any]): ...
+
 @final
 class ArrayLike:
     def __new__(cls, arg: object, /) -> Self: ...

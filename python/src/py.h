@@ -209,6 +209,7 @@ int capsule_init(PyObject *module);
 
 int io_init(PyObject *module);
 
+int attributes_init(PyObject *module);
 int wrapper_init(PyObject *module);
 int places_init(PyObject *module);
 int vmap_init(PyObject *module);

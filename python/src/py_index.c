@@ -16,45 +16,46 @@ static void items_free(struct items *s)
     for (size_t i = 0; i < s->nmade; i++) mlx_array_free(s->made[i]);
 }
 
-/* An int64 from a slice's bound, cut off at the ends of the type as Python does. */
-static int bound(PyObject *o, bool *has, int64_t *v)
-{
-    *has = o != Py_None;
-    if (!*has)
-        return 0;
-    PyObject *index = PyIndex_Check(o) ? PyNumber_Index(o) : NULL;
-    if (!index) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "slice indices must be integers or None, not %s", type_name(o));
-        return -1;
-    }
-    int overflow;
-    *v = PyLong_AsLongLongAndOverflow(index, &overflow);
-    if (overflow)
-        *v = overflow < 0 ? INT64_MIN / 4 : INT64_MAX / 4;
-    Py_DECREF(index);
-    return *v == -1 && PyErr_Occurred() ? -1 : 0;
-}
-
-static int add_slice(mlx_index *it, PyObject *o)
+/* Which of a slice's three is none that it may have. */
+static int refuse_slice(PyObject *o)
 {
     static const char *const names[] = { "start", "stop", "step" };
-    bool has[3];
-    int64_t v[3] = { 0, 0, 1 };
-    for (int i = 0; i < 3; i++) {
-        PyObject *part = PyObject_GetAttrString(o, names[i]);
-        int failed = part ? bound(part, &has[i], &v[i]) : -1;
-        Py_XDECREF(part);
-        if (failed)
-            return -1;
-    }
-    if (v[2] == 0) {
-        PyErr_SetString(exc_value, "slice step cannot be zero");
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
+    PyErr_Clear();
+    for (int i = 0; i < 3 && !PyErr_Occurred(); i++) {
+        PyObject *part = PyObject_GetAttrString(o, names[i]);
+        PyObject *index = part && PyIndex_Check(part) ? PyNumber_Index(part) : NULL;
+        if (part && part != Py_None && !index && !PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "slice indices must be integers or None, not %s", type_name(part));
+        Py_XDECREF(part);
+        Py_XDECREF(index);
     }
-    *it = (mlx_index){
-        .kind = MLX_INDEX_SLICE, .has_start = has[0], .has_stop = has[1], .start = v[0], .stop = v[1], .step = v[2]
-    };
+    if (!PyErr_Occurred()) /* it is another one the second time */
+        PyErr_SetString(PyExc_TypeError, "slice indices must be integers or None");
+    return -1;
+}
+
+/* Cut off far from where any array ends, so that sums are none too large. */
+static int64_t cut_off(Py_ssize_t v)
+{
+    const int64_t most = INT64_MAX / 4;
+    return v > most ? most : v < -most ? -most : v;
+}
+
+/* A bound at the end of the type is as good as none. */
+static int add_slice(mlx_index *it, PyObject *o)
+{
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(o, &start, &stop, &step))
+        return refuse_slice(o);
+    bool back = step < 0;
+    *it = (mlx_index){ .kind = MLX_INDEX_SLICE,
+                       .has_start = start != (back ? PY_SSIZE_T_MAX : 0),
+                       .has_stop = stop != (back ? PY_SSIZE_T_MIN : PY_SSIZE_T_MAX),
+                       .start = cut_off(start),
+                       .stop = cut_off(stop),
+                       .step = cut_off(step) };
     return 0;
 }
 

@@ -279,11 +279,12 @@ PyMODINIT_FUNC PyInit_core(void)
         return NULL;
     if (errors_init(module) || trees_init(module) || dtype_init(module) || device_init(module) || array_init(module) ||
         index_init(module) || methods_init(module) || io_init(module) || transforms_init(module) ||
-        wrapper_init(module) || places_init(module) || vmap_init(module) || custom_init(module) ||
-        linear_init(module) || constants_init(module) || compile_init(module) || graph_init(module) ||
-        export_init(module) || printing_init(module) || random_init(module) || kernel_init(module) ||
-        fast_init(module) || fft_init(module) || linalg_init(module) || distributed_init(module) ||
-        add_constants(module) || add_devices(module) || capsule_init(module) || add_bool_constant(module))
+        attributes_init(module) || wrapper_init(module) || places_init(module) || vmap_init(module) ||
+        custom_init(module) || linear_init(module) || constants_init(module) || compile_init(module) ||
+        graph_init(module) || export_init(module) || printing_init(module) || random_init(module) ||
+        kernel_init(module) || fast_init(module) || fft_init(module) || linalg_init(module) ||
+        distributed_init(module) || add_constants(module) || add_devices(module) || capsule_init(module) ||
+        add_bool_constant(module))
         Py_CLEAR(module);
     else if (Py_AtExit(forget_module) == 0)
         made = Py_NewRef(module);

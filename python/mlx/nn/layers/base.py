@@ -12,7 +12,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_unflatten
 
 
-class Module(dict):
+class Module(mx._Attributes):
     """A tree of arrays and other modules that can be called.
 
     A module is a dict. Attributes that are arrays, modules, lists, tuples or dicts are its items;
@@ -42,7 +42,7 @@ class Module(dict):
     # ---------------------------------------------------------------- attributes
 
     def __getattr__(self, key: str):
-        # Reached only for what is not a plain attribute.
+        # Reached only for what is no plain attribute, and as a rule no item either: mx._Attributes has found those.
         if key in self:
             return self[key]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
