@@ -13,7 +13,7 @@ for name in $(compgen -e); do
     case $name in
     PATH | LD_LIBRARY_PATH | HOME | PWD | TMPDIR | XDG_CACHE_HOME | USER | TERM) ;;
     CC | CFLAGS | LDFLAGS | CPATH | C_INCLUDE_PATH | LIBRARY_PATH | PKG_CONFIG_PATH | CMAKE_* | CCACHE_*) ;;
-    CTEST_PARALLEL_LEVEL | MLX_UPSTREAM_PYTHON) ;;
+    CTEST_PARALLEL_LEVEL | MLX_UPSTREAM_PYTHON | PYTHON | BUILT) ;;
     *) reaches_network "$name" || unset "$name" ;;
     esac
 done

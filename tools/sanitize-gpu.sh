@@ -18,7 +18,7 @@ sanitize_file() {
     name=$results/$tool-$(basename "$file" .py)
     PYTHONPATH=$PWD/build/cuda/python MLX_CUDA_LIBRARIES=0 timeout 900 \
         compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 10 --log-file "$name.txt" \
-        .venv/bin/python -m pytest -q -p no:xdist --most "$most" \
+        $python -m pytest -q -p no:xdist --most "$most" \
         --deselect tests/python/test_gpu_load.py::test_an_exit_meanwhile \
         --deselect tests/python/test_gpu_copies.py::test_a_fork_while_another_thread_copies \
         --deselect tests/python/test_gpu_copies.py::test_an_exit_while_another_thread_copies \

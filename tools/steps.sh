@@ -1,6 +1,7 @@
 # What test.sh and test-full.sh share: steps that go on after a failure, and one count at the end.
 . tools/environment.sh
 jobs=${CTEST_PARALLEL_LEVEL:-$(nproc)}
+export python=${PYTHON:-.venv/bin/python}
 results=$PWD/build/results
 failed=()
 rm -rf "$results"
@@ -27,12 +28,12 @@ run_ctest() {
 
 # run_pytest NAME [pytest arguments]
 run_pytest() {
-    .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal --junitxml "$results/pytest-$1.xml" "${@:2}"
+    $python -m pytest -q -n "$jobs" --dist worksteal --junitxml "$results/pytest-$1.xml" "${@:2}"
 }
 
 summary() {
     local title
     printf '\n'
     for title in "${failed[@]}"; do printf 'failed: %s\n' "$title"; done
-    .venv/bin/python tools/count_tests.py "$results" && [ ${#failed[@]} -eq 0 ]
+    $python tools/count_tests.py "$results" && [ ${#failed[@]} -eq 0 ]
 }

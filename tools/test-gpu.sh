@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with an NVIDIA GPU: every operation there beside the CPU, then the tests of the C API and the Python
-# tests with the GPU as the default device.
+# tests with the GPU as the default device.  test-gpu.sh [STEP...] runs some of: operations libraries c python.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
@@ -11,13 +11,18 @@ on_gpu() {
 }
 
 c_on_gpu() {
-    cmake --build --preset cuda -j "$jobs" --target unit_tests && run_ctest cuda -L any_device
+    { [ -n "${BUILT:-}" ] || cmake --build --preset cuda -j "$jobs" --target unit_tests; } && run_ctest cuda -L any_device
 }
 
+wanted=" ${*:-operations libraries c python} "
+asked() { [[ $wanted = *" $1 "* ]]; }
+
 step 'Build with CUDA' build_cuda
-MLX_CUDA_LIBRARIES=0 step 'Operations, beside the CPU' on_gpu gpu tests/python/test_gpu*.py
-step 'Libraries' on_gpu gpu-libraries tests/python/test_gpu_{libraries,cudnn,kernels,extension,dlpack}.py
-step 'C API, the GPU by default' c_on_gpu
-step 'Python tests, the GPU by default' on_gpu gpu-default -m 'not slow' --ignore-glob "tests/python/test_gpu*.py" \
-    --ignore tests/python/test_contributing.py --ignore tests/python/test_install.py
+! asked operations || MLX_CUDA_LIBRARIES=0 step 'Operations, beside the CPU' on_gpu gpu tests/python/test_gpu*.py
+! asked libraries ||
+    step 'Libraries' on_gpu gpu-libraries tests/python/test_gpu_{libraries,cudnn,kernels,extension,dlpack}.py
+! asked c || step 'C API, the GPU by default' c_on_gpu
+! asked python ||
+    step 'Python tests, the GPU by default' on_gpu gpu-default -m 'not slow' --ignore-glob "tests/python/test_gpu*.py" \
+        --ignore tests/python/test_contributing.py --ignore tests/python/test_install.py
 summary
