@@ -14,7 +14,7 @@ int gpu_run_elementwise(const struct run *r)
     const struct op *op = r->node->op;
     struct walk w;
     void *f = gpu_find(g, &found[op->id][t], "elementwise", op->name, t);
-    int failed = !f || gpu_out_new(r, 0);
+    int failed = !f || gpu_out_over(r, 0);
     if (!failed && !layout_walk(&w, y, r->nin, x)) { /* more dimensions than a kernel knows */
         failed = !gpu_all_row_major(r, r->nin, x, hold);
         layout_walk(&w, y, r->nin, x);

@@ -134,6 +134,7 @@ struct fused_maker {
     int n, n_x, n_y;
     mx x[FUSED_OPERANDS];
     int x_last[FUSED_OPERANDS], x_slot[FUSED_OPERANDS]; /* of each operand, as of members */
+    int x_uses[FUSED_OPERANDS];                         /* operands of members that it is, none of which run again */
     int last[VALUES], slot[VALUES]; /* of each member: who reads it last; where it is kept, negative: nowhere */
     bool third[VALUES];             /* is it the third operand of a step? */
     int step[VALUES];
@@ -156,6 +157,7 @@ static int kernel_operand(struct fused_maker *k, mx x)
     o->lies = one ? FUSED_ONE : x->row && (uint64_t)o->x % 16 == 0 ? FUSED_ROW : FUSED_STRIDED;
     k->x[k->n_x] = x;
     k->x_slot[k->n_x] = -1;
+    k->x_uses[k->n_x] = 0;
     return k->n_x++;
 }
 
@@ -346,11 +348,13 @@ static bool look_at_members(struct fused_maker *k, struct entry *const m[], cons
     k->a->lanes = k->few ? FUSED_LANES : 2 * FUSED_LANES;
     for (int i = 0; i < k->n; i++) {
         k->last[i] = k->slot[i] = -1;
+        bool once = !m[i]->keep && atomic_load_explicit(&m[i]->node->refs, memory_order_acquire) == 1;
         for (int a = 0; a < m[i]->node->nin; a++) {
             int from = m[i]->from[a], x = from == OUTSIDE ? kernel_operand(k, m[i]->node->in[a]) : 0;
             if (x < 0)
                 return false;
             *(from == OUTSIDE ? &k->x_last[x] : &k->last[from]) = i;
+            k->x_uses[x] += from == OUTSIDE && once;
             if (from != OUTSIDE && a == 2)
                 k->third[from] = true;
         }
@@ -399,6 +403,44 @@ static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bo
 }
 
 /* ---- running */
+
+/* Nobody will look at operand j again after member i, and a thread has the same elements of it as of that one's result,
+ * which fits into its memory. */
+static bool may_be_written_over(const struct fused_maker *k, int j, int i, mx y)
+{
+    mx x = k->x[j];
+    return k->a->x[j].lies == FUSED_ROW && k->x_last[j] <= i && x->offset == 0 && itemsize(x) == itemsize(y) &&
+           x->buf->bytes == (size_t)nbytes(y) && x->buf->writable && !x->buf->mapped &&
+           atomic_load_explicit(&x->refs, memory_order_acquire) == k->x_uses[j] &&
+           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
+}
+
+/* The one of these that is read the fewest times, and of such ones last: what a program keeps from step to step, as
+ * optimizers do, is read once, soon before what takes its place is made, which then has its memory again.  -1: none. */
+static int operand_to_write_over(const struct fused_maker *k, int i, mx y)
+{
+    int best = -1;
+    for (int j = 0; j < k->n_x; j++) {
+        int more = best < 0 ? -1 : k->x_uses[j] - k->x_uses[best];
+        if (may_be_written_over(k, j, i, y) && (more < 0 || (more == 0 && k->x_last[j] > k->x_last[best])))
+            best = j;
+    }
+    return best;
+}
+
+/* Memory for member i's result: an operand's, or new. */
+static int place_result(const struct fused_maker *k, int i, const struct run *r)
+{
+    int j = operand_to_write_over(k, i, r->y[0]);
+    struct buffer *b = j < 0 ? NULL : k->x[j]->buf;
+    if (b)
+        gpu_claim_from_held(gpu_stream(r->stream), b);
+    if (!b || !buffer_claim_on(b, r->stream))
+        return gpu_out_new(r, 0);
+    buffer_retain(b);
+    result_in(r->y[0], b);
+    return 0;
+}
 
 /* Both halves of a group, each by itself.  The entries stay as they were: a loop runs them again. */
 static int run_in_two(struct stream *s, int n, struct entry *const m[], const bool wanted[])
@@ -451,7 +493,7 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     for (int i = 0; i < n && !failed; i++)
         if (wanted[i]) {
             struct run r = run_of(s, m[i]);
-            failed = gpu_out_new(&r, 0);
+            failed = place_result(&k, i, &r);
             if (!failed)
                 a.y[a.step[k.step[i]].out] = gpu_pointer(&r, m[i]->one);
         }

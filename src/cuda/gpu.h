@@ -266,6 +266,8 @@ run_fn *gpu_runner(const struct node *n);
 static inline int gpu_out_new(const struct run *r, int k) { return result_new(r->stream, r->y[k]); }
 /* y[k] gets operand i's memory, if nobody else looks at that. */
 bool gpu_out_in(const struct run *r, int k, int i);
+/* y[k], whose elements are made of those at the same places, gets any operand's memory, or else new. */
+int gpu_out_over(const struct run *r, int k);
 /* y[k] becomes operand i with room to be changed: in its memory where nobody else looks at it, else a copy. */
 int gpu_out_from(const struct run *r, int k, int i);
 /* Are both, which have data, the same elements in the same order? */

@@ -208,6 +208,14 @@ bool gpu_out_in(const struct run *r, int k, int i)
     return true;
 }
 
+int gpu_out_over(const struct run *r, int k)
+{
+    for (int i = 0; i < r->nin; i++)
+        if (gpu_out_in(r, k, i))
+            return 0;
+    return gpu_out_new(r, k);
+}
+
 int gpu_out_from(const struct run *r, int k, int i)
 {
     bool again = false; /* what is read from must not change under the hand */

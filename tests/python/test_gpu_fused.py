@@ -230,3 +230,75 @@ def test_rows_that_begin_anywhere(dtype):
     same(lambda x, y: x[1:].astype(mx.float32) * 2 + y, x, y)
     same(lambda x, y: mx.broadcast_to(x[1:65], (64, 64)).astype(mx.float32) * 2 + y.reshape(64, 64), x, y)
     same(lambda x, y: x[1:].reshape(64, 64)[:, 3:].astype(mx.float32) * 2 + y.reshape(64, 64)[:, 3:], x, y)
+
+
+def grows_by(f, x):
+    """How much more memory there is at most, in arrays, while f of the arrays in the list is computed, which only the
+    list has, and loses."""
+    mx.eval(x)
+    mx.synchronize()
+    n = x[0].nbytes
+    y = f(*x)
+    x.clear()
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    mx.eval(y)
+    mx.synchronize()
+    return round(max(0, mx.get_peak_memory() - before) / n, 2), y  # the peak is 0 until something is asked for
+
+
+N = 1 << 18
+
+
+@pytest.mark.parametrize(
+    "f, grown",
+    [
+        (lambda x: mx.exp(x), 0),
+        (lambda x: mx.sin(x) * 2 + 1, 0),
+        (lambda x: (mx.sin(x) * 2, mx.cos(x) + 1), 1),
+        (lambda x: (x * 3).astype(mx.float16), 0.5),
+        (lambda x: x.reshape(512, 512) - mx.arange(512.0), 0),
+        (lambda x: x + x[::-1], 1),
+        (lambda x: (x.reshape(512, 512) * 2 + x.reshape(512, 512).T).reshape(-1), 1),
+    ],
+    ids=["one", "group", "two results", "smaller", "row of a broadcast", "backwards", "turned"],
+)
+def test_results_are_in_the_memory_of_operands(f, grown):
+    """Which nobody will look at again, and are read at the same places alone."""
+    with mx.stream(mx.gpu):
+        more, y = grows_by(f, [mx.arange(N, dtype=mx.float32)])
+    assert grown <= more <= grown + 0.05
+    with mx.stream(mx.cpu):
+        want = f(mx.arange(N, dtype=mx.float32))
+    for u, v in zip(y if isinstance(y, tuple) else [y], want if isinstance(want, tuple) else [want]):
+        assert mx.allclose(u, v, rtol=1e-3, atol=1e-4, stream=mx.cpu)
+
+
+def test_operands_that_somebody_has_stay():
+    with mx.stream(mx.gpu):
+        x, z = mx.arange(N, dtype=mx.float32), mx.zeros(N)
+        part = x[1 : N // 2]
+        mx.eval(x, z, part)
+        del x
+        y = mx.sin(z) * 2 + 1
+        w = part * 2
+        mx.eval(y, w)
+        assert mx.all(z == 0).item() and part[0].item() == 1 and w[0].item() == 2
+        again = mx.compile(lambda a: mx.sin(a) * 2 + 1)
+        assert again(z)[0].item() == again(z)[5].item() == 1 and mx.all(z == 0).item()
+
+
+def test_what_is_kept_from_step_to_step_stays_where_it_is():
+    """A moment, a second one and the weights, as of an optimizer: they need no more memory, and no other."""
+    with mx.stream(mx.gpu):
+        g = mx.ones(N) * 4
+        mx.eval(g)
+
+        def step(p, m, v, g):
+            m, v = m * 0.9 + g * 0.1, v * 0.99 + mx.square(g) * 0.01
+            return p * 0.999 - m / (mx.sqrt(v) + 1e-8), m, v
+
+        more, (p, m, v) = grows_by(lambda *x: step(*x, g), [mx.ones(N) * i for i in (1, 2, 3)])
+        assert more <= 0.05
+        assert mx.allclose(m, mx.array(2.2)) and mx.allclose(v, mx.array(3 * 0.99 + 0.16))
