@@ -396,7 +396,7 @@ def arithmetic(p):
     off, most = a.error + b.error, a.most + b.most
     if name == "multiply":
         off, most = a.error * b.most + b.error * a.most + a.error * b.error, a.most * b.most
-    return f"mx.{name}({a.name}, {b.name})", off and off + a.eps * most
+    return f"mx.{name}({a.name}, {b.name})", (a.error or b.error) and LEAST + off + a.eps * most
 
 
 @operation(4)
