@@ -543,7 +543,7 @@ static void triangles(void)
 
 static void no_memory(void)
 {
-    enum { N = 300 };
+    enum { N = 500 }; /* one of up to 384 by several threads takes none */
     static float a[N * N], y[N * N];
     struct product q = {
         .t = DT_float32, .m = N, .n = N, .k = N, .a = { a, N, 1 }, .b = { a, N, 1 }, .y = y, .alpha = 1
