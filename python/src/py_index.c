@@ -16,23 +16,21 @@ static void items_free(struct items *s)
     for (size_t i = 0; i < s->nmade; i++) mlx_array_free(s->made[i]);
 }
 
-/* Which of a slice's three is none that it may have. */
+/* The error of a slice that is none, with the type of what is no bound. */
 static int refuse_slice(PyObject *o)
 {
     static const char *const names[] = { "start", "stop", "step" };
-    if (!PyErr_ExceptionMatches(PyExc_TypeError))
-        return -1;
-    PyErr_Clear();
+    PyObject *error = error_take();
     for (int i = 0; i < 3 && !PyErr_Occurred(); i++) {
         PyObject *part = PyObject_GetAttrString(o, names[i]);
-        PyObject *index = part && PyIndex_Check(part) ? PyNumber_Index(part) : NULL;
-        if (part && part != Py_None && !index && !PyErr_Occurred())
+        if (part && part != Py_None && !PyIndex_Check(part))
             PyErr_Format(PyExc_TypeError, "slice indices must be integers or None, not %s", type_name(part));
         Py_XDECREF(part);
-        Py_XDECREF(index);
     }
-    if (!PyErr_Occurred()) /* it is another one the second time */
-        PyErr_SetString(PyExc_TypeError, "slice indices must be integers or None");
+    if (PyErr_Occurred())
+        Py_XDECREF(error);
+    else
+        error_put(error);
     return -1;
 }
 

@@ -634,11 +634,7 @@ static int place_operand(struct tape_maker *k, struct fused_value *v)
 /* Nobody but the members will ever look at x again, the last of them being member i. */
 static bool last_read_after(const struct fused_value *v, int i, mx y)
 {
-    mx x = v->array;
-    return v->last <= i && !v->taken && x->row && x->offset == 0 && itemsize(x) == itemsize(y) && x->buf->writable &&
-           !x->buf->mapped && x->buf->bytes == (size_t)nbytes(y) &&
-           atomic_load_explicit(&x->refs, memory_order_acquire) == v->uses &&
-           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
+    return v->last <= i && !v->taken && result_fits(y, v->array, v->uses);
 }
 
 /* Memory for member i's output; returns its slot, or -1 after mx_fail. */

@@ -408,11 +408,7 @@ static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bo
  * which fits into its memory. */
 static bool may_be_written_over(const struct fused_maker *k, int j, int i, mx y)
 {
-    mx x = k->x[j];
-    return k->a->x[j].lies == FUSED_ROW && k->x_last[j] <= i && x->offset == 0 && itemsize(x) == itemsize(y) &&
-           x->buf->bytes == (size_t)nbytes(y) && x->buf->writable && !x->buf->mapped &&
-           atomic_load_explicit(&x->refs, memory_order_acquire) == k->x_uses[j] &&
-           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
+    return k->a->x[j].lies == FUSED_ROW && k->x_last[j] <= i && result_fits(y, k->x[j], k->x_uses[j]);
 }
 
 /* The one of these that is read the fewest times, and of such ones last: what a program keeps from step to step, as
@@ -432,14 +428,7 @@ static int operand_to_write_over(const struct fused_maker *k, int i, mx y)
 static int place_result(const struct fused_maker *k, int i, const struct run *r)
 {
     int j = operand_to_write_over(k, i, r->y[0]);
-    struct buffer *b = j < 0 ? NULL : k->x[j]->buf;
-    if (b)
-        gpu_claim_from_held(gpu_stream(r->stream), b);
-    if (!b || !buffer_claim_on(b, r->stream))
-        return gpu_out_new(r, 0);
-    buffer_retain(b);
-    result_in(r->y[0], b);
-    return 0;
+    return j >= 0 && gpu_out_at(r, 0, k->x[j]) ? 0 : gpu_out_new(r, 0);
 }
 
 /* Both halves of a group, each by itself.  The entries stay as they were: a loop runs them again. */

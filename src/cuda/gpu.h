@@ -264,6 +264,8 @@ run_fn *gpu_runner(const struct node *n);
 
 /* Row-major memory for y[k]. */
 static inline int gpu_out_new(const struct run *r, int k) { return result_new(r->stream, r->y[k]); }
+/* y[k] gets the memory of x, which it fits into, unless another device or stream has some of that. */
+bool gpu_out_at(const struct run *r, int k, mx x);
 /* y[k] gets operand i's memory, if nobody else looks at that. */
 bool gpu_out_in(const struct run *r, int k, int i);
 /* y[k], whose elements are made of those at the same places, gets any operand's memory, or else new. */

@@ -197,15 +197,20 @@ bool gpu_all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
     return true;
 }
 
-bool gpu_out_in(const struct run *r, int k, int i)
+bool gpu_out_at(const struct run *r, int k, mx x)
 {
-    mx x = r->x[i], y = r->y[k];
-    gpu_claim_from_held(gpu_stream(r->stream), x->buf);
-    if (!result_fits_operand(r->node, r->keep, y, x) || !buffer_claim_on(x->buf, r->stream))
+    if (!buffer_claim_on(x->buf, r->stream))
         return false;
     buffer_retain(x->buf);
-    result_in(y, x->buf);
+    result_in(r->y[k], x->buf);
     return true;
+}
+
+bool gpu_out_in(const struct run *r, int k, int i)
+{
+    mx x = r->x[i];
+    gpu_claim_from_held(gpu_stream(r->stream), x->buf);
+    return result_fits_operand(r->node, r->keep, r->y[k], x) && gpu_out_at(r, k, x);
 }
 
 int gpu_out_over(const struct run *r, int k)

@@ -31,18 +31,17 @@ bool result_unwanted(const struct node *n, bool keep, mx y)
            atomic_load_explicit(&y->refs, memory_order_acquire) == 1;
 }
 
-/* This entry is the only one who will ever look at x again: all its references are this node's. */
-static bool dies_after(const struct node *n, bool keep, mx x)
+bool result_fits(mx y, mx x, int uses)
 {
-    int mine = 0;
-    for (int i = 0; i < n->nin; i++) mine += n->in[i] == x;
-    return !keep && atomic_load_explicit(&n->refs, memory_order_relaxed) == 1 &&
-           atomic_load_explicit(&x->refs, memory_order_acquire) == mine &&
-           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1 && x->buf->writable && !x->buf->mapped;
+    return x->row && x->size == y->size && itemsize(x) == itemsize(y) && x->offset == 0 &&
+           x->buf->bytes == (size_t)nbytes(y) && x->buf->writable && !x->buf->mapped &&
+           atomic_load_explicit(&x->refs, memory_order_acquire) == uses &&
+           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
 }
 
 bool result_fits_operand(const struct node *n, bool keep, mx y, mx x)
 {
-    return x->row && x->size == y->size && itemsize(x) == itemsize(y) && x->offset == 0 &&
-           x->buf->bytes == (size_t)nbytes(y) && dies_after(n, keep, x);
+    int uses = 0;
+    for (int i = 0; i < n->nin; i++) uses += n->in[i] == x;
+    return !keep && atomic_load_explicit(&n->refs, memory_order_relaxed) == 1 && result_fits(y, x, uses);
 }

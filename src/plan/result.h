@@ -10,8 +10,11 @@ void result_in(mx y, struct buffer *b);
 int result_new(struct stream *s, mx y);
 /* Nobody will look at result y of n, which with `keep` may run again: it needs no memory. */
 bool result_unwanted(const struct node *n, bool keep, mx y);
-/* n, whose operands must not be written over with `keep`, is the only one who will ever look at operand x again,
- * and x lies whole in memory that may be written and suits y: row-major, of its item size and size. */
+/* x has so many references, and lies whole in memory that no other array has, that may be written and suits y:
+ * row-major, of its item size and size. */
+bool result_fits(mx y, mx x, int uses);
+/* The same where n, whose operands must not be written over with `keep`, is the only one who will ever look at operand
+ * x again. */
 bool result_fits_operand(const struct node *n, bool keep, mx y, mx x);
 
 #endif

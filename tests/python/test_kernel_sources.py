@@ -28,6 +28,11 @@ ADD = re.compile(r"ATOMIC_ADD\(&?((?:\w+(?:\.|->))*(\w+))[,[]")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
 
+def kernels_for_gpus():
+    """Their texts without comments, by the names of the files."""
+    return {f.name: COMMENT.sub("", f.read_text()) for f in sorted((SOURCES / "cuda" / "kernels").iterdir())}
+
+
 def types_of(name, texts):
     """Of what is declared as that anywhere."""
     found = [m[1] for text in texts for m in re.finditer(rf"\b([A-Za-z_]\w*) +\**{name}\b(?! *\()", text)]
@@ -43,8 +48,7 @@ def adds_whole(call, texts):
 def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
     """What docs/cuda.md says of the same bits each time: atomic operations count, and find the least or the last of
     integers; updates that are added up without an order are the exception that it names."""
-    folder = SOURCES / "cuda" / "kernels"
-    found, texts = {}, {file.name: COMMENT.sub("", file.read_text()) for file in sorted(folder.iterdir())}
+    found, texts = {}, kernels_for_gpus()
     for name, text in texts.items():
         for m in ATOMIC.finditer(text):
             if name == "gpu.h" or not adds_whole(m[0], texts.values()):
@@ -59,7 +63,7 @@ def test_kernels_for_gpus_add_no_floats_in_the_order_they_come():
         "scatter.cu": ["ATOMIC_SUM(&a.sums[at.far >> a.shift], T(f32_from)(u))"],
     }
     assert texts["scatter.cu"].count("SUM(") == 2  # and SUM of the module, in the same kernel
-    assert "uint64_t first[" in (folder / "note.h").read_text()
+    assert "uint64_t first[" in texts["note.h"]
     for text in ["atomicAdd(p, x)", 'asm("red.global.add.f32 [%0], %1;"']:
         assert ATOMIC.search(text) and not adds_whole(ATOMIC.search(text)[0], texts.values())
     declared = "uint32_t n, *p; float x; T y;\nuint32_t counts[2];"
@@ -80,8 +84,7 @@ UNORDERED = re.compile(r"\bld\.global\.(?:[\w:]+\.)*nc\b|\b__ldg\(")
 def test_kernels_for_gpus_read_nothing_ahead_of_the_wait():
     """Reads of what is said to be constant may be moved ahead of AFTER_LAUNCH by the compiler, where the kernel ahead
     still writes it."""
-    folder = SOURCES / "cuda" / "kernels"
-    found = {f.name: UNORDERED.findall(COMMENT.sub("", f.read_text())) for f in sorted(folder.iterdir())}
+    found = {name: UNORDERED.findall(text) for name, text in kernels_for_gpus().items()}
     assert {name: v for name, v in found.items() if v} == {}
     for text in ['asm("ld.global.nc.v4.u32 {%0}', 'asm("ld.global.L1::no_allocate.nc.v4', "__ldg(p)"]:
         assert UNORDERED.search(text)
