@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 . tools/gpu.sh
 build_cuda >/dev/null
 for program in bench/gpu/bench_*.py; do
-    PYTHONPATH=$PWD/build/cuda/python .venv/bin/python "$program" "$@"
+    PYTHONPATH=$PWD/build/cuda/python "${PYTHON:-.venv/bin/python}" "$program" "$@"
 done

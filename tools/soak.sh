@@ -5,14 +5,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/environment.sh
 . tools/gpu.sh
+python=${PYTHON:-.venv/bin/python}
 
 asked=(--seconds "$1" ${2:+--seed "$2"})
 if nvidia-smi >/dev/null 2>&1; then
     build_cuda
-    PYTHONPATH=$PWD/build/cuda/python .venv/bin/python tests/python/soak.py "${asked[@]}"
+    PYTHONPATH=$PWD/build/cuda/python "$python" tests/python/soak.py "${asked[@]}"
 else
     cmake --preset release >/dev/null
     cmake --build --preset release -j "$(nproc)" --target core mlx_emulated
     export LD_LIBRARY_PATH=$PWD/build/release/tests/emulated MLX_CPU=base # no fused multiply-add either
-    PYTHONPATH=$PWD/build/release/python .venv/bin/python tests/python/soak.py "${asked[@]}" --size small
+    PYTHONPATH=$PWD/build/release/python "$python" tests/python/soak.py "${asked[@]}" --size small
 fi

@@ -82,6 +82,9 @@ def test_only_public_symbols_are_shown():
 def test_programs_find_a_prefix_with_cmake(prefix, tmp_path):
     libraries = ["mlx", "mlxc", "mlx_static", "MLX::mlx", "MLX::mlxc"]
     assert cmake_user(tmp_path / "user", prefix, libraries) == {version()}
+    cuda = re.search(r"^MLX_CUDA:BOOL=(\w+)$", (TREE / "CMakeCache.txt").read_text(), re.M)[1]
+    (config,) = prefix.glob("lib*/cmake/MLX/MLXConfig.cmake")
+    assert f"set(MLX_BUILD_CUDA {cuda})" in config.read_text()
 
 
 @pytest.mark.parametrize("package", ["mlx", "mlx-c"])
