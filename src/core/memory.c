@@ -292,7 +292,7 @@ static void chain(struct memory *m, int *list, int i)
     *list = i;
 }
 
-/* The newest block that s used last; with `any`, the newest of all. */
+/* The first block that s used last; with `any`, the first of all. */
 static bool take_block(struct memory *m, int bin, const struct stream *s, bool any, struct memory_block *b)
 {
     int before = -1, i = m->bins[bin].first;
@@ -307,6 +307,16 @@ static bool take_block(struct memory *m, int bin, const struct stream *s, bool a
     chain(m, &m->spare, i);
     m->traffic += b->bytes;
     return true;
+}
+
+/* The newest block is the first to be taken.  Of a device it is the one with the lowest address, as far as one looks: a
+ * program that does the same again has the same addresses again, and what was launched can be launched again. */
+static int *place_in_bin(struct memory *m, struct memory_bin *bin, const void *p)
+{
+    enum { LOOKED_AT = 64 };
+    int *at = &bin->first;
+    for (int n = m->device ? LOOKED_AT : 0; n > 0 && *at >= 0 && m->blocks[*at].p < p; n--) at = &m->blocks[*at].next;
+    return at;
 }
 
 static bool put_block(struct memory *m, int bin, struct memory_block b)
@@ -326,7 +336,7 @@ static bool put_block(struct memory *m, int bin, struct memory_block b)
         i = m->n_blocks++;
     }
     m->blocks[i] = b;
-    chain(m, &m->bins[bin].first, i);
+    chain(m, place_in_bin(m, &m->bins[bin], b.p), i);
     m->bins[bin].n++;
     size_t bytes = counted(m, b.bytes), now = atomic_fetch_add(&m->cached, bytes) + bytes;
     if (now > m->most_cached)
@@ -344,7 +354,10 @@ static int sweep(struct memory *m)
 {
     int gone = -1;
     for (struct memory_bin *bin = m->bins; bin < m->bins + MEMORY_BINS; bin++) {
-        for (size_t k = may_go(m, bin) ? bin->idle : 0; k > 0; k--) chain(m, &gone, take_from_bin(m, bin, -1));
+        size_t idle = may_go(m, bin) ? bin->idle : 0;
+        int before = -1;
+        for (size_t k = idle ? bin->n - idle : 0; k > 0; k--) before = before < 0 ? bin->first : m->blocks[before].next;
+        for (size_t k = idle; k > 0; k--) chain(m, &gone, take_from_bin(m, bin, before));
         bin->idle = bin->n;
     }
     m->traffic = 0;
@@ -352,12 +365,14 @@ static int sweep(struct memory *m)
     return gone;
 }
 
-/* A program that does the same again and again takes and puts everything in the cache once a turn.  After the
- * traffic of two turns, what lay idle was left by something else. */
+/* A program that does the same again and again takes and puts everything in the cache once a turn, and what its layers
+ * take one after the other as often as it has layers.  After the traffic of some turns, what lay idle was left by
+ * something else.  What goes too early is taken afresh in each turn, from the host by faults, from a device by
+ * waiting. */
 static bool time_to_sweep(const struct memory *m)
 {
-    enum { FEW = 64 << 20 };
-    return m->traffic > 4 * (m->most_cached > FEW ? m->most_cached : FEW);
+    enum { FEW = 64 << 20, HOST = 16, DEVICE = 64 };
+    return m->traffic > (m->device ? DEVICE : HOST) * (m->most_cached > FEW ? m->most_cached : FEW);
 }
 
 /* ---- taking and giving, without the lock */
