@@ -105,9 +105,10 @@ static int ask_heuristic(void *handle, const struct blas_product *p, const struc
 
 /* Choices so far, each at a place that follows from the product: a newer one takes that of an older one. */
 enum { CHOICES = 512 };
-static struct {
+static struct choice {
     struct blas_product of;
     struct cublaslt_choice it;
+    bool works; /* it has been queued */
 } choices[CHOICES];
 LOCK(choosing, LOCK_LEAF);
 
@@ -116,23 +117,26 @@ static size_t place_of(const struct blas_product *p)
     return (size_t)(hash_bytes(HASH_START, p, sizeof *p) >> 32) % CHOICES;
 }
 
-static bool find_choice(const struct blas_product *p, struct cublaslt_choice *c)
+/* false, with the product and nothing else: none is there. */
+static bool find_choice(const struct blas_product *p, struct choice *c)
 {
     size_t i = place_of(p);
     lock_take(&choosing);
     bool there = !memcmp(&choices[i].of, p, sizeof *p);
-    *c = choices[i].it;
+    if (there)
+        *c = choices[i];
     lock_give(&choosing);
+    if (!there)
+        *c = (struct choice){ .of = *p };
     return there;
 }
 
-/* Of one that there is no algorithm for, c->status says so. */
-static void keep_choice(const struct blas_product *p, const struct cublaslt_choice *c)
+/* Of one that there is no algorithm for, the status says so. */
+static void keep_choice(const struct choice *c)
 {
-    size_t i = place_of(p);
+    size_t i = place_of(&c->of);
     lock_take(&choosing);
-    choices[i].of = *p;
-    choices[i].it = *c;
+    choices[i] = *c;
     lock_give(&choosing);
 }
 
@@ -353,31 +357,68 @@ static const void *part_at(const struct product_plan *p, const struct blas_work 
     return (const char *)w->part[i] + offset_of(p, w, n, which < 0 ? steps : p->batch[which]) * (int64_t)itemsize(of);
 }
 
-/* Which kernels it comes to, addresses apart. */
-static uint64_t kernels_of(const struct blas_work *w, const struct cublaslt_choice *c, bool adds)
+/* One call of the library, and all that it depends on. */
+struct blas_call {
+    struct blas_product product;
+    struct cublaslt_algorithm algorithm;
+    const void *first, *second, *plus, *bias;
+    void *result, *workspace;
+    size_t workspace_bytes;
+    float by, times_plus;
+};
+
+static int call(struct blas *b, const struct blas_handles *h, const struct blas_call *c, void *stream)
 {
-    uint64_t h = hash_bytes(HASH_START, &w->product, sizeof w->product);
-    h = hash_bytes(h, &c->algorithm, sizeof c->algorithm);
-    return hash_bytes(h, &adds, sizeof adds);
+    return lt.matmul(b->handle, h->product, &c->by, c->first, h->layout[FIRST], c->second, h->layout[SECOND],
+                     &c->times_plus, c->plus, h->layout[PLUS], c->result, h->layout[RESULT], &c->algorithm,
+                     c->workspace, c->workspace_bytes, stream);
+}
+
+static int call_later(struct gpu *g, const void *what, void *stream)
+{
+    const struct blas_call *c = what;
+    struct blas_handles h = { 0 };
+    int e = open_product(&h, &c->product, c->bias);
+    if (!e)
+        e = call(&blas[g->number], &h, c, stream);
+    close_product(&h);
+    return e ? CUDA_OTHER_ERROR : 0;
+}
+
+static int call_now(struct gpu_stream *q, struct blas *b, struct blas_handles *h, const struct blas_call *c)
+{
+    int e = h->product ? 0 : open_product(h, &c->product, c->bias);
+    if (e)
+        return e;
+    void *stream = gpu_library_begin(q);
+    e = call(b, h, c, stream);
+    gpu_library_end(q);
+    return e;
 }
 
 static int queue_work(const struct run *r, const struct product_plan *p, const struct blas_work *w, struct blas *b,
-                      const struct blas_handles *h, const struct cublaslt_choice *c, void *workspace,
+                      struct blas_handles *h, const struct choice *known, void *workspace,
                       const struct blas_terms *terms)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
-    float by = (float)terms->alpha, plus = r->nin > 2 && !w->bias ? (float)terms->beta : 0;
-    uint64_t what = gpu_records_libraries() ? kernels_of(w, c, plus != 0) : 0;
+    struct blas_call c;
+    mx y = r->y[0];
     int e = 0;
+    memset(&c, 0, sizeof c); /* between its members too */
+    c.product = w->product;
+    c.algorithm = known->it.algorithm;
+    c.bias = w->bias;
+    c.workspace = workspace;
+    c.workspace_bytes = known->it.workspace;
+    c.by = (float)terms->alpha;
+    c.times_plus = r->nin > 2 && !w->bias ? (float)terms->beta : 0;
     for (int64_t n = 0; n < w->times && !e; n++) {
-        void *stream = gpu_library_begin(q, what);
-        mx y = r->y[0];
-        const void *first = part_at(p, w, n, FIRST, y, 1), *second = part_at(p, w, n, SECOND, y, 0);
-        void *result = (void *)part_at(p, w, n, RESULT, y, -1);
-        const void *c_part = plus != 0 ? part_at(p, w, n, PLUS, y, 2) : result;
-        e = lt.matmul(b->handle, h->product, &by, first, h->layout[FIRST], second, h->layout[SECOND], &plus, c_part,
-                      h->layout[PLUS], result, h->layout[RESULT], &c->algorithm, workspace, c->workspace, stream);
-        gpu_launches_end(q, e && !is_declined(e));
+        c.first = part_at(p, w, n, FIRST, y, 1);
+        c.second = part_at(p, w, n, SECOND, y, 0);
+        c.result = (void *)part_at(p, w, n, RESULT, y, -1);
+        c.plus = c.times_plus != 0 ? part_at(p, w, n, PLUS, y, 2) : c.result;
+        if (!known->works || !gpu_queue_library(q, call_later, &c, sizeof c))
+            e = call_now(q, b, h, &c);
         if (e && n > 0 && is_declined(e))
             e = CUBLAS_STATUS_INTERNAL_ERROR; /* a part of it is queued */
     }
@@ -393,18 +434,18 @@ enum blas_outcome gpu_blas_product(const struct run *r, const struct product_pla
     struct blas_work w;
     struct blas *b = NULL;
     struct blas_handles h = { 0 };
-    struct cublaslt_choice c = { 0 };
+    struct choice c;
     struct buffer *workspace = NULL;
     if (!plan_work(&w, r, p, x, terms) || !(b = blas_of(gpu_of(r))))
         return BLAS_DECLINED;
     bool known = find_choice(&w.product, &c);
-    int e = known && c.status ? c.status : open_product(&h, &w.product, w.bias);
+    int e = known ? c.it.status : open_product(&h, &w.product, w.bias);
     if (!e && !known) {
-        e = c.status = ask_heuristic(b->handle, &w.product, &h, &c);
-        keep_choice(&w.product, &c);
+        e = c.it.status = ask_heuristic(b->handle, &w.product, &h, &c.it);
+        keep_choice(&c);
     }
-    if (!e && c.workspace) {
-        workspace = buffer_new_on(r->stream, c.workspace);
+    if (!e && c.it.workspace) {
+        workspace = buffer_new_on(r->stream, c.it.workspace);
         if (!workspace) {
             mx_error_clear();
             e = CUBLAS_STATUS_ALLOC_FAILED;
@@ -416,13 +457,17 @@ enum blas_outcome gpu_blas_product(const struct run *r, const struct product_pla
         buffer_release(workspace);
     close_product(&h);
     if (!e) {
+        if (!c.works) {
+            c.works = true;
+            keep_choice(&c);
+        }
         atomic_store_explicit(&multiplies, true, memory_order_relaxed);
         return BLAS_DONE;
     }
     if (is_declined(e)) {
-        if (e != CUBLAS_STATUS_ALLOC_FAILED && !c.status) { /* not again */
-            c.status = e;
-            keep_choice(&w.product, &c);
+        if (e != CUBLAS_STATUS_ALLOC_FAILED && !c.it.status) { /* not again */
+            c.it.status = e;
+            keep_choice(&c);
         }
         return BLAS_DECLINED;
     }

@@ -552,11 +552,8 @@ static int launch(struct stream *s, const char *op, void *kernel, int64_t blocks
         return 1;
     }
     int e = bytes > WITHOUT_ASKING ? allow_shared(kernel, bytes) : 0;
-    if (!e) {
-        void *to = gpu_launches_begin(q, y);
-        e = gpu_put_launch(q->gpu, kernel, (unsigned)blocks, (unsigned)threads, (unsigned)bytes, to, args);
-        gpu_launches_end(q, e != 0);
-    }
+    if (!e)
+        e = gpu_queue_launch(q, kernel, (unsigned)blocks, (unsigned)threads, (unsigned)bytes, args, y);
     return gpu_check(q->gpu, op, e);
 }
 

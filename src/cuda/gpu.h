@@ -10,6 +10,7 @@
 #include "core/sizes.h"
 #include "cuda/driver.h"
 #include "cuda/kernels/rows.h"
+#include "cuda/tape.h"
 #include "ops/op.h"
 #include "plan/box.h"
 #include "plan/result.h"
@@ -21,9 +22,7 @@ enum {
     RING = 64,          /* marks of a stream that have events of their own */
     GPU_TABLES = 32,    /* what runners keep on the device from call to call */
     GPU_PIECES = 4,     /* of pinned memory, for each direction */
-    RECORDED_MOST = 64, /* launches in a graph */
     GPU_ARRIVED = 1024, /* counts of a stream's */
-    KEPT_GRAPHS = 32,   /* with kernels of libraries, of a stream */
 };
 
 /* Memory of the host for copies in one direction (staging.c), in pieces; event[i]: piece i has been copied. */
@@ -76,12 +75,6 @@ struct recorded_graph {
     uint8_t refused; /* how often it could not be made or updated */
 };
 
-/* One that holds kernels of a library: `key` says which, and where among the others. */
-struct kept_graph {
-    uint64_t key, used; /* when it was last */
-    void *exec;
-};
-
 /* The norm of one row, of which nothing has been queued yet: the next launch may make it on its way. */
 struct gpu_held {
     enum { HELD_NONE, HELD_WAITS, HELD_TAKEN } state; /* taken: its launch is being made with another */
@@ -102,15 +95,12 @@ struct gpu_stream {
     struct lock lock;
     uint64_t now; /* the mark of what is being queued; marks below are in event[mark % RING] */
     void *event[RING];
-    int launches; /* of this batch, since anything else was queued */
-    int recorded; /* of these on the recorder, and not yet on the stream */
-    bool records;
+    int launches;     /* of this batch, since anything else was queued */
+    struct tape tape; /* those of them that are not yet on the stream */
     void *recorder;
-    struct recorded_graph graph[RECORDED_MOST];
-    uint64_t key; /* of what is recorded; 0: launches of ours alone */
-    struct kept_graph kept[KEPT_GRAPHS];
-    uint64_t kept_used, kept_made;
-    struct gpu_held held; /* comes before whatever is queued or recorded next */
+    struct recorded_graph graph[TAPE_MOST];
+    struct kept_tapes *tapes; /* that have been launched (record.c) */
+    struct gpu_held held;     /* comes before whatever is queued or recorded next */
     struct gpu_notes notes;
     uint64_t arrived; /* GPU_ARRIVED zeros on the device; 0: not yet there */
     struct gpu_table table[GPU_TABLES];
@@ -196,15 +186,16 @@ bool gpu_deterministic(void);
  * lock; the driver's error. */
 void *gpu_direct(struct gpu_stream *q);
 int gpu_flush(struct gpu_stream *q);
-/* Where a launch of a kernel of ours goes; between the two nothing else is queued, and no lock of a stream is taken;
- * failed: it was not queued.  y: as of gpu_launch_with_norm, or NULL. */
-void *gpu_launches_begin(struct gpu_stream *q, void **y);
-void gpu_launches_end(struct gpu_stream *q, bool failed);
-/* The same for what a library launches, which may be recorded too.  `what` tells its kernels apart: of one number they
- * are the same each time, but for addresses. */
-void *gpu_library_begin(struct gpu_stream *q, uint64_t what);
-/* Is `what` looked at? */
-bool gpu_records_libraries(void);
+/* Queues a launch of a kernel of ours; y: as of gpu_launch_with_norm, or NULL.  The driver's error, after which it is
+ * not queued. */
+int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                     void *args[], void **y);
+/* Queues what a library has done before in the same way, later; false: it is not, and is to be done now.  The bytes at
+ * `what` say all there is to know, with the same ones each time. */
+bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what, size_t bytes);
+/* The stream, for what a library puts on it now; until the end no lock of a stream is taken. */
+void *gpu_library_begin(struct gpu_stream *q);
+void gpu_library_end(struct gpu_stream *q);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 /* The same for a kernel that has SHARED_BYTES. */

@@ -1,30 +1,35 @@
 /* record.c: launches that reach the driver together.
  *
- * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one that is
- * captured and updates a graph which has been launched before costs less than 2.  From the ninth launch on, of a batch
- * or since something else was queued, launches are captured on a stream of its own, `recorder`, MOST at a time, and
- * queued on the stream as a graph.  Capturing, updating and launching take longer than two or three launches do, which
- * is all that there is between two products of a library.  A chain of kernels can be updated to any other of as many,
- * so graphs are kept by that number: the first time there is none yet, and its launches are queued one by one.
+ * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one of a graph
+ * that has been launched before costs less than 2.  From the ninth launch on, of a batch or since something else was
+ * queued, launches are kept on a tape (tape.h), MOST at a time, and queued on the stream as a graph.
  *
- * Kernels of a library are another matter: they may look at memory before what is ahead of them has ended, which ours
- * that begin early do not, and updates leave a graph's edges as they were, so that a kernel of ours in the place of
- * such a one would not be kept back either.  A graph with some of them is kept by what they are and where they are in
- * it, and updated to nothing else; the one that was used longest ago makes room for a new one.  A stream whose graphs
- * are mostly new ones stops recording libraries.
+ * Of a tape of kernels of ours the graph is a chain of as many, which is updated to these from a capture of them: the
+ * first time there is none yet, and they are queued one by one, as few are, since capturing, updating and launching
+ * take longer than two or three launches do.
  *
- * Invariant: what is recorded is queued before anything else is on the stream (gpu_direct), whichever thread
- * does that: captures are relaxed, and all of this is under the stream's lock. */
+ * With MLX_CUDA_GRAPH_PRODUCTS=1 what a library does is on tapes too, and a tape that comes again has a graph of its
+ * own, whose kernels get the arguments that differ.  A library's may look at memory before what is ahead of them has
+ * ended, which ours that begin early do not, so such a graph is nobody else's; nor can a library's be updated, so that
+ * it is another tape where its addresses differ.  The one that was used longest ago makes room for a new one.  A stream
+ * whose graphs are mostly new ones makes no more for a while.
+ *
+ * Invariant: what is on the tape is queued before anything else is on the stream (gpu_direct), whichever thread does
+ * that: captures are relaxed, and all of this is under the stream's lock. */
 #include "cuda/gpu.h"
 
-#include "core/hash.h"
+#include <string.h>
+
 #include "core/settings.h"
 
 enum {
-    ALONE = 8, /* launches in a row, after which the next are captured */
-    MOST = RECORDED_MOST,
+    ALONE = 8, /* launches in a row, after which the next are kept */
+    FEW = 3,
     REFUSED = 4,
-    MADE = 128, /* graphs with kernels of libraries, after which a third at least must have been there */
+    KEPT = 32,
+    SEEN = 128,
+    MADE = 128,   /* graphs of tapes, after which a third at least must have been there, */
+    TRIED = 1024, /* or so many are not made */
 };
 
 /* As the driver has them. */
@@ -45,20 +50,45 @@ static bool may_record(void)
     static atomic_int kept;
     return setting_switch_kept(&kept, "MLX_CUDA_GRAPHS", true) && cu.capture_begin && cu.capture_end &&
            cu.graph_instantiate && cu.graph_update && cu.graph_launch && cu.graph_destroy && cu.graph_exec_destroy &&
-           cu.graph_nodes && cu.kernel_node_params;
+           cu.graph_nodes && cu.kernel_node_params && cu.kernel_node_set && cu.parameter;
 }
 
-static int queue_one(struct gpu_stream *q, void *node)
+static bool may_replay(void)
 {
-    struct kernel_node k = { NULL };
-    int e = cu.kernel_node_params(node, &k);
-    return e ? e
-             : cu.launch(k.function ? k.function : k.kernel, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1],
-                         k.block[2], k.shared, q->stream, k.args, k.extra);
+    static atomic_int kept;
+    return setting_switch_kept(&kept, "MLX_CUDA_GRAPH_PRODUCTS", false);
 }
+
+static int put_each(struct gpu_stream *q)
+{
+    int e = 0;
+    for (int i = 0; i < q->tape.n && !e; i++) e = tape_put(q->gpu, &q->tape, i, q->stream);
+    return e;
+}
+
+/* What is on the tape, as a graph that has not been queued; NULL: it cannot be. */
+static void *capture(struct gpu_stream *q)
+{
+    void *graph = NULL;
+    int e = 0;
+    if (!q->recorder && cu.stream_create(&q->recorder, CUDA_STREAM_NON_BLOCKING)) {
+        q->recorder = NULL;
+        return NULL;
+    }
+    if (cu.capture_begin(q->recorder, CAPTURE_RELAXED))
+        return NULL;
+    for (int i = 0; i < q->tape.n && !e; i++) e = tape_put(q->gpu, &q->tape, i, q->recorder);
+    if (cu.capture_end(q->recorder, &graph))
+        return NULL;
+    if (e && graph)
+        cu.graph_destroy(graph);
+    return e ? NULL : graph;
+}
+
+/* ---- chains of kernels of ours */
 
 /* Makes the one that is kept for so many launches this graph; false: there is none. */
-static bool keep_graph(struct recorded_graph *kept, void *graph)
+static bool keep_chain(struct recorded_graph *kept, void *graph)
 {
     struct update_result r = { 0 };
     if (kept->exec)
@@ -74,7 +104,7 @@ static bool keep_graph(struct recorded_graph *kept, void *graph)
     return false;
 }
 
-static void give_up_graph(struct gpu_stream *q, struct recorded_graph *kept)
+static void give_up_chain(struct gpu_stream *q, struct recorded_graph *kept)
 {
     cu.stream_wait(q->stream); /* it may be under way */
     cu.graph_exec_destroy(kept->exec);
@@ -82,69 +112,189 @@ static void give_up_graph(struct gpu_stream *q, struct recorded_graph *kept)
     kept->refused++;
 }
 
-/* The place of the one that is kept for that key, or of the one that goes for it. */
-static struct kept_graph *place_kept(struct gpu_stream *q, uint64_t key)
+static int queue_chain(struct gpu_stream *q)
 {
-    struct kept_graph *oldest = q->kept;
-    for (int i = 0; i < KEPT_GRAPHS; i++) {
-        if (q->kept[i].exec && q->kept[i].key == key)
-            return &q->kept[i];
-        if (q->kept[i].used < oldest->used)
-            oldest = &q->kept[i];
+    struct recorded_graph *kept = &q->graph[q->tape.n - 1];
+    void *graph = kept->seen && kept->refused < REFUSED ? capture(q) : NULL;
+    int e = CUDA_OUT_OF_MEMORY;
+    kept->seen = true;
+    if (graph && keep_chain(kept, graph))
+        e = cu.graph_launch(kept->exec, q->stream);
+    if (graph)
+        cu.graph_destroy(graph);
+    if (e != CUDA_OUT_OF_MEMORY)
+        return e;
+    if (kept->exec)
+        give_up_chain(q, kept);
+    return put_each(q);
+}
+
+/* ---- tapes that come again */
+
+/* A tape's graph, with the node of each kernel of ours. */
+struct kept_tape {
+    uint64_t key, used; /* when it was last; 0: there is none */
+    void *graph, *exec;
+    void *node[TAPE_MOST];
+    struct tape tape;
+};
+
+struct kept_tapes {
+    struct kept_tape kept[KEPT];
+    uint64_t seen[SEEN];
+    uint64_t now;             /* tapes that were looked for */
+    int made, again, refused; /* graphs; launches of what was there; ones that were not made */
+};
+
+static void drop_kept(struct gpu_stream *q, struct kept_tape *k)
+{
+    if (k->exec) {
+        cu.stream_wait(q->stream); /* it may be under way */
+        cu.graph_exec_destroy(k->exec);
+    }
+    if (k->graph)
+        cu.graph_destroy(k->graph);
+    tape_close(&k->tape);
+    *k = (struct kept_tape){ 0 };
+}
+
+static struct kept_tapes *tapes_of(struct gpu_stream *q)
+{
+    if (!q->tapes && (q->tapes = mx_try_malloc(sizeof *q->tapes)))
+        memset(q->tapes, 0, sizeof *q->tapes);
+    return q->tapes;
+}
+
+/* The one of that tape, or the one that goes for it; NULL: there is another of its key. */
+static struct kept_tape *place_kept(struct kept_tapes *all, const struct tape *t, uint64_t key)
+{
+    struct kept_tape *oldest = all->kept;
+    for (struct kept_tape *k = all->kept; k < all->kept + KEPT; k++) {
+        if (k->used && k->key == key)
+            return tape_alike(&k->tape, t) ? k : NULL;
+        if (k->used < oldest->used)
+            oldest = k;
     }
     return oldest;
 }
 
-static void drop_kept(struct gpu_stream *q, struct kept_graph *k)
+static bool is_node_of(void *node, const struct tape *t, int i)
 {
-    if (!k->exec)
-        return;
-    cu.stream_wait(q->stream); /* it may be under way */
-    cu.graph_exec_destroy(k->exec);
-    *k = (struct kept_graph){ 0 };
+    const struct tape_entry *e = &t->entry[i];
+    struct kernel_node k = { NULL };
+    void *args[TAPE_ARGUMENTS];
+    size_t bytes[TAPE_ARGUMENTS];
+    bool is = !cu.kernel_node_params(node, &k) && k.args && k.grid[0] == e->blocks && k.block[0] == e->threads &&
+              k.shared == e->shared;
+    for (int n = tape_arguments(t, i, args, bytes); n-- > 0 && is;) is = !memcmp(k.args[n], args[n], bytes[n]);
+    return is;
 }
 
-static int queue_kept(struct gpu_stream *q, void *graph, uint64_t key)
+/* Finds the node of each kernel of ours, among which those of libraries are, of any number. */
+static bool find_nodes(struct kept_tape *k)
 {
-    struct kept_graph *k = place_kept(q, key);
-    struct update_result r = { 0 };
-    int e = CUDA_OUT_OF_MEMORY;
-    q->kept_used++;
-    q->kept_made += !k->exec || k->key != key;
-    if (k->exec && (k->key != key || cu.graph_update(k->exec, graph, &r)))
-        drop_kept(q, k);
-    for (int tries = 0; tries < 2 && e == CUDA_OUT_OF_MEMORY; tries++) {
-        for (int i = 0; i < KEPT_GRAPHS && tries; i++) drop_kept(q, &q->kept[i]);
-        e = k->exec ? 0 : cu.graph_instantiate(&k->exec, graph, 0);
-        if (e) {
-            k->exec = NULL;
+    enum { NODES = 4 * TAPE_MOST };
+    void *node[NODES];
+    size_t n = 0, at = 0;
+    if (cu.graph_nodes(k->graph, NULL, &n) || n > NODES || cu.graph_nodes(k->graph, node, &n))
+        return false;
+    for (int i = 0; i < k->tape.n; i++) {
+        if (!k->tape.entry[i].kernel)
             continue;
-        }
-        k->key = key;
-        k->used = q->kept_used;
-        e = cu.graph_launch(k->exec, q->stream);
+        while (at < n && !is_node_of(node[at], &k->tape, i)) at++;
+        if (at == n)
+            return false;
+        k->node[i] = node[at++];
     }
-    return e;
+    return true;
 }
 
-static int queue_graph(struct gpu_stream *q, void *graph, uint64_t key)
+static bool make_kept(struct gpu_stream *q, struct kept_tape *k, uint64_t key)
 {
-    void *node[MOST];
-    size_t n = 0;
-    int e = cu.graph_nodes(graph, NULL, &n);
-    if (e || n == 0)
+    drop_kept(q, k);
+    k->graph = capture(q);
+    if (k->graph && tape_copy(&k->tape, &q->tape) && find_nodes(k) && !cu.graph_instantiate(&k->exec, k->graph, 0)) {
+        k->key = key;
+        return true;
+    }
+    k->exec = NULL;
+    drop_kept(q, k);
+    return false;
+}
+
+static bool update_kept(struct kept_tape *k, const struct tape *t)
+{
+    void *args[TAPE_ARGUMENTS];
+    for (int i = 0; i < t->n; i++) {
+        const struct tape_entry *e = &t->entry[i];
+        if (!e->kernel || tape_same(&k->tape, t, i))
+            continue;
+        tape_arguments(t, i, args, NULL);
+        struct kernel_node to = { e->kernel, { e->blocks, 1, 1 }, { e->threads, 1, 1 }, e->shared, args, NULL, NULL,
+                                  NULL };
+        if (cu.kernel_node_set(k->exec, k->node[i], &to))
+            return false;
+        tape_update(&k->tape, t, i);
+    }
+    return true;
+}
+
+/* Have graphs mostly been launched again? */
+static bool is_worth_it(struct kept_tapes *all)
+{
+    if (all->made < MADE || all->again >= all->made / 2)
+        return true;
+    if (++all->refused == TRIED)
+        all->made = all->again = all->refused = 0;
+    return false;
+}
+
+/* false: nothing is queued. */
+static bool replay(struct gpu_stream *q, int *e)
+{
+    struct kept_tapes *all = tapes_of(q);
+    if (!all)
+        return false;
+    uint64_t key = tape_key(&q->tape), *seen = &all->seen[key % SEEN];
+    struct kept_tape *k = place_kept(all, &q->tape, key);
+    if (!k) /* two of one key */
+        return false;
+    bool there = k->used && k->key == key;
+    all->now++;
+    if (!there) {
+        bool comes_again = *seen == key && is_worth_it(all);
+        *seen = key;
+        if (!comes_again || !make_kept(q, k, key))
+            return false;
+        all->made++;
+    } else if (!update_kept(k, &q->tape)) {
+        drop_kept(q, k);
+        return false;
+    }
+    all->again += there;
+    k->used = all->now;
+    *e = cu.graph_launch(k->exec, q->stream);
+    if (*e == CUDA_OUT_OF_MEMORY)
+        for (int i = 0; i < KEPT; i++) drop_kept(q, &all->kept[i]);
+    return *e != CUDA_OUT_OF_MEMORY;
+}
+
+/* ---- */
+
+static int queue_tape(struct gpu_stream *q)
+{
+    int e = 0;
+    if (q->tape.n > FEW && may_replay() && replay(q, &e))
         return e;
-    if (key)
-        return queue_kept(q, graph, hash_bytes(key, &n, sizeof n));
-    if (n > MOST) /* a node for each launch */
-        return CUDA_INVALID_VALUE;
-    struct recorded_graph *kept = &q->graph[n - 1];
-    if (keep_graph(kept, graph) && (e = cu.graph_launch(kept->exec, q->stream)) != CUDA_OUT_OF_MEMORY)
-        return e;
-    if (kept->exec)
-        give_up_graph(q, kept);
-    e = cu.graph_nodes(graph, node, &n);
-    for (size_t i = 0; i < n && !e; i++) e = queue_one(q, node[i]);
+    return q->tape.n > FEW && !q->tape.libraries ? queue_chain(q) : put_each(q);
+}
+
+static int flush_tape(struct gpu_stream *q)
+{
+    int e = q->tape.n ? queue_tape(q) : 0;
+    tape_clear(&q->tape);
+    if (e) /* launches of operations that have been reported as queued are not */
+        atomic_store(&q->gpu->lost, e);
     return e;
 }
 
@@ -152,20 +302,7 @@ static int queue_held(struct gpu_stream *q);
 
 int gpu_flush(struct gpu_stream *q)
 {
-    void *graph = NULL;
-    int held = queue_held(q);
-    if (!q->recorded)
-        return held;
-    uint64_t key = q->key;
-    q->recorded = 0;
-    q->key = 0;
-    int e = cu.capture_end(q->recorder, &graph);
-    if (!e)
-        e = queue_graph(q, graph, key);
-    if (graph)
-        cu.graph_destroy(graph);
-    if (e) /* launches of operations that have been reported as queued are not */
-        atomic_store(&q->gpu->lost, e);
+    int held = queue_held(q), e = flush_tape(q);
     return e ? e : held;
 }
 
@@ -185,25 +322,29 @@ void *gpu_direct(struct gpu_stream *q)
     return stream;
 }
 
-static bool begin_recording(struct gpu_stream *q)
+/* Is the next launch one that is kept?  Under the lock, as what follows. */
+static bool keeps(struct gpu_stream *q)
 {
-    if (!may_record() || q->launches < ALONE)
-        return false;
-    if (!q->recorder && cu.stream_create(&q->recorder, CUDA_STREAM_NON_BLOCKING)) {
-        q->recorder = NULL;
-        return false;
-    }
-    return !cu.capture_begin(q->recorder, CAPTURE_RELAXED);
+    bool keeps = q->launches >= ALONE && may_record();
+    q->launches++;
+    return keeps;
 }
 
-/* Where the next launch goes, but for one that is held; under the lock. */
-static void *place_launch(struct gpu_stream *q)
+static void after_entry(struct gpu_stream *q)
 {
-    if (!q->recorded)
-        q->records = begin_recording(q);
-    q->recorded += q->records;
-    q->launches++;
-    return q->records ? q->recorder : q->stream;
+    if (q->tape.n == TAPE_MOST)
+        flush_tape(q);
+}
+
+static int queue_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                        void *args[])
+{
+    if (keeps(q) && tape_add_kernel(&q->tape, kernel, blocks, threads, shared, args)) {
+        after_entry(q);
+        return 0;
+    }
+    flush_tape(q);
+    return gpu_put_launch(q->gpu, kernel, blocks, threads, shared, q->stream, args);
 }
 
 static int queue_held(struct gpu_stream *q)
@@ -213,40 +354,60 @@ static int queue_held(struct gpu_stream *q)
     if (h->state != HELD_WAITS)
         return 0;
     h->state = HELD_NONE;
-    int e = gpu_put_launch(q->gpu, h->kernel, (unsigned)h->blocks, ROWS_THREADS, 0, place_launch(q), args);
+    int e = queue_kernel(q, h->kernel, (unsigned)h->blocks, ROWS_THREADS, 0, args);
     if (e) /* as of a graph */
         atomic_store(&q->gpu->lost, e);
     return e;
 }
 
-static void go_on(struct gpu_stream *q)
-{
-    queue_held(q);
-    if (q->recorded >= MOST)
-        gpu_flush(q);
-}
-
-static void *next_launch(struct gpu_stream *q)
-{
-    go_on(q);
-    return place_launch(q);
-}
-
-void *gpu_launches_begin(struct gpu_stream *q, void **y)
+int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                     void *args[], void **y)
 {
     lock_take(&q->lock);
-    if (y && q->held.state == HELD_WAITS && q->held.args.y == *y)
+    bool takes = y && q->held.state == HELD_WAITS && q->held.args.y == *y;
+    if (takes)
         q->held.state = HELD_TAKEN;
     else if (y)
         *y = NULL;
-    return next_launch(q);
+    queue_held(q);
+    int e = queue_kernel(q, kernel, blocks, threads, shared, args);
+    if (takes)
+        q->held.state = e ? HELD_WAITS : HELD_NONE;
+    lock_give(&q->lock);
+    return e;
 }
+
+bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what, size_t bytes)
+{
+    lock_take(&q->lock);
+    bool queued = may_replay();
+    if (queued) {
+        queue_held(q);
+        queued = keeps(q) && tape_add_library(&q->tape, f, what, bytes);
+        after_entry(q);
+    }
+    lock_give(&q->lock);
+    return queued;
+}
+
+void *gpu_library_begin(struct gpu_stream *q)
+{
+    lock_take(&q->lock);
+    int launches = q->launches;
+    void *stream = go_direct(q);
+    q->launches = may_replay() ? launches : 0;
+    return stream;
+}
+
+void gpu_library_end(struct gpu_stream *q) { lock_give(&q->lock); }
+
+/* ---- norms that wait */
 
 /* One that waits is queued, and let go of. */
 static void end_held(struct gpu_stream *q)
 {
     lock_take(&q->lock);
-    go_on(q);
+    queue_held(q);
     lock_give(&q->lock);
     gpu_drop_held(q);
 }
@@ -290,36 +451,4 @@ void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b)
     for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of; i++) has |= q->held.of[i] == b;
     if (has)
         end_held(q);
-}
-
-bool gpu_records_libraries(void)
-{
-    static atomic_int kept;
-    return setting_switch_kept(&kept, "MLX_CUDA_GRAPH_PRODUCTS", false) && may_record();
-}
-
-/* It is worth it where graphs are mostly ones that were made before. */
-static bool comes_back(const struct gpu_stream *q)
-{
-    return q->kept_made < MADE || q->kept_used / 3 * 2 >= q->kept_made;
-}
-
-void *gpu_library_begin(struct gpu_stream *q, uint64_t what)
-{
-    lock_take(&q->lock);
-    if (!gpu_records_libraries() || !comes_back(q))
-        return go_direct(q);
-    void *to = next_launch(q);
-    if (q->records)
-        q->key = hash_bytes(q->key ? q->key : HASH_START, (uint64_t[]){ (uint64_t)q->recorded, what }, 2 * sizeof what);
-    return to;
-}
-
-void gpu_launches_end(struct gpu_stream *q, bool failed)
-{
-    if (q->held.state == HELD_TAKEN)
-        q->held.state = failed ? HELD_WAITS : HELD_NONE;
-    if (q->recorded >= MOST || failed)
-        gpu_flush(q);
-    lock_give(&q->lock);
 }

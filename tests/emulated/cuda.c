@@ -323,22 +323,33 @@ static struct {
     const size_t *size;
 } parameters[1024];
 
+static const size_t *sizes_of(emulated_fn *f)
+{
+    const struct emulated_kernel *k = emulated_kernel_of(f);
+    int i = 0;
+    if (k)
+        return k->sizes;
+    void *function;
+    memcpy(&function, &f, sizeof f);
+    while (parameters[i].function && parameters[i].function != function) i++;
+    return parameters[i].size;
+}
+
 int parameter(void *function, size_t index, size_t *offset, size_t *bytes)
 {
     const int NOT_SUPPORTED = 801;
-    int i = 0;
-    if (getenv("PRETEND_DRIVER"))
-        return NOT_SUPPORTED;
-    while (parameters[i].function && parameters[i].function != function) i++;
-    if (!parameters[i].function)
+    emulated_fn *f;
+    memcpy(&f, &function, sizeof f);
+    const size_t *size = getenv("PRETEND_DRIVER") ? NULL : sizes_of(f);
+    if (!size)
         return NOT_SUPPORTED;
     *offset = 0;
     for (size_t k = 0; k < index; k++) {
-        if (!parameters[i].size[k])
+        if (!size[k])
             return INVALID_VALUE;
-        *offset += (parameters[i].size[k] + 7) / 8 * 8;
+        *offset += (size[k] + 7) / 8 * 8;
     }
-    return (*bytes = parameters[i].size[index]) ? SUCCESS : INVALID_VALUE;
+    return (*bytes = size[index]) ? SUCCESS : INVALID_VALUE;
 }
 
 static void note_parameters(void *function, void *module, const char *name)
@@ -467,18 +478,6 @@ struct node {
     uint64_t what;
 };
 
-static const size_t *sizes_of(emulated_fn *f)
-{
-    const struct emulated_kernel *k = emulated_kernel_of(f);
-    int i = 0;
-    if (k)
-        return k->sizes;
-    void *function;
-    memcpy(&function, &f, sizeof f);
-    while (parameters[i].function && parameters[i].function != function) i++;
-    return parameters[i].size;
-}
-
 static int add_node(struct node **list, const struct node *n)
 {
     const size_t of_call[] = { n->bytes, 0 }, *size = n->call ? of_call : sizes_of(n->f);
@@ -561,6 +560,7 @@ int launch_with(const void *config, void *function, void **args, void **extra)
 struct graph {
     struct stream *recorder;
     struct node *first;
+    const struct graph *of; /* what it was made of, if it may be launched */
 };
 
 int capture_begin(void *stream, int mode)
@@ -578,7 +578,7 @@ int capture_end(void *stream, void **graph)
     struct graph *g = calloc(1, sizeof *g);
     if (!s->captured || !g)
         return free(g), INVALID_VALUE;
-    *g = (struct graph){ s, s->nodes };
+    *g = (struct graph){ .recorder = s, .first = s->nodes };
     s->captured = false;
     s->nodes = NULL;
     *graph = g;
@@ -609,9 +609,10 @@ static void copy_nodes(struct graph *to, const struct graph *from)
     to->recorder = from->recorder;
     for (const struct node *n = from->first; n; n = n->next) add_node(&to->first, n);
 }
-/* Graphs that were made, and updated, and calls of libraries in graphs that were launched; for tests. */
-extern EXPORTED int emulated_graphs[3];
-int emulated_graphs[3];
+/* Graphs that were made, and updated, calls of libraries in graphs that were launched, and kernels of graphs that got
+ * other arguments; for tests. */
+extern EXPORTED int emulated_graphs[4];
+int emulated_graphs[4];
 
 int graph_instantiate(void **exec, void *graph, unsigned long long flags)
 {
@@ -620,6 +621,7 @@ int graph_instantiate(void **exec, void *graph, unsigned long long flags)
     if (!e || flags || (pretended && strcmp(pretended, "launch") != 0))
         return free(e), OUT_OF_MEMORY;
     copy_nodes(e, graph);
+    e->of = graph;
     __atomic_fetch_add(&emulated_graphs[0], 1, __ATOMIC_RELAXED);
     *exec = e;
     return SUCCESS;
@@ -664,25 +666,58 @@ int graph_nodes(void *graph, void **nodes, size_t *count)
             nodes[*count] = n;
     return SUCCESS;
 }
+struct kernel_params {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **args, **extra;
+    void *kernel, *context;
+};
 int kernel_node_params(void *node, void *params)
 {
     const struct node *n = node;
     if (n->call)
         return INVALID_VALUE; /* it would lose what else it was launched with */
-    struct {
-        emulated_fn *function;
-        unsigned grid[3], block[3], shared;
-        void **args, **extra;
-        void *kernel, *context;
-    } one = { n->f,
-              { n->grid.x, n->grid.y, n->grid.z },
-              { n->block.x, n->block.y, n->block.z },
-              n->shared,
-              n->args,
-              NULL,
-              NULL,
-              NULL };
+    struct kernel_params one = { NULL,
+                                 { n->grid.x, n->grid.y, n->grid.z },
+                                 { n->block.x, n->block.y, n->block.z },
+                                 n->shared,
+                                 n->args,
+                                 NULL,
+                                 NULL,
+                                 NULL };
+    memcpy(&one.function, &n->f, sizeof n->f);
     memcpy(params, &one, sizeof one);
+    return SUCCESS;
+}
+
+/* Those of the graph that it was made of stand for its own. */
+int kernel_node_set(void *exec, void *node, const void *params)
+{
+    const struct kernel_params *p = params;
+    struct graph *g = exec;
+    struct node *own = g->first;
+    const struct node *n = g->of->first;
+    for (; n && n != node; n = n->next) own = own->next;
+    if (!n || n->call || !may_share(p->function, p->shared) || memcmp(&p->function, &own->f, sizeof own->f))
+        return INVALID_VALUE;
+    struct node changed = { own->f,
+                            { p->grid[0], p->grid[1], p->grid[2] },
+                            { p->block[0], p->block[1], p->block[2] },
+                            p->shared,
+                            p->args,
+                            NULL,
+                            NULL,
+                            0,
+                            0 };
+    struct node *copy = NULL;
+    if (add_node(&copy, &changed))
+        return OUT_OF_MEMORY;
+    struct node **at = &g->first;
+    while (*at != own) at = &(*at)->next;
+    copy->next = own->next;
+    *at = copy;
+    free(own);
+    __atomic_fetch_add(&emulated_graphs[3], 1, __ATOMIC_RELAXED);
     return SUCCESS;
 }
 
