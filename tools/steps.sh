@@ -26,9 +26,9 @@ run_ctest() {
     ctest --preset "$1" --no-tests=error --output-junit "$results/ctest-$1.xml" "${@:2}"
 }
 
-# run_pytest NAME [pytest arguments]
+# run_pytest NAME [pytest arguments]; a worker for each processor, so that NumPy's products have one
 run_pytest() {
-    $python -m pytest -q -n "$jobs" --dist worksteal --junitxml "$results/pytest-$1.xml" "${@:2}"
+    OPENBLAS_NUM_THREADS=1 $python -m pytest -q -n "$jobs" --dist worksteal --junitxml "$results/pytest-$1.xml" "${@:2}"
 }
 
 summary() {
