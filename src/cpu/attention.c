@@ -15,6 +15,7 @@
 
 #include "core/scope.h"
 #include "core/sizes.h"
+#include "cpu/bf16.h"
 #include "cpu/crew.h"
 #include "cpu/kernels/attention.h"
 #include "cpu/kernels/gemm.h"
@@ -23,10 +24,11 @@
 #include "cpu/worth.h"
 
 enum {
-    BLOCK = 240,  /* keys (or queries, in the derivative) at a time: a multiple of every panel */
-    PIECE = 512,  /* keys at a time where queries are few */
-    AHEAD = 64,   /* of which so many are asked for ahead */
-    TOGETHER = 4, /* panels of keys, in the derivative */
+    BLOCK = 240,   /* keys (or queries, in the derivative) at a time: a multiple of every panel */
+    LONGEST = 256, /* a block of bfloat16, of whichever panels */
+    PIECE = 512,   /* keys at a time where queries are few */
+    AHEAD = 64,    /* of which so many are asked for ahead */
+    TOGETHER = 4,  /* panels of keys, in the derivative */
 };
 static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if one head fits */
 
@@ -34,6 +36,7 @@ static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if
 struct attention_job {
     struct attention_plan p;
     const struct gemm_kernel *g;
+    const struct gemm_kernel *halves; /* of bfloat16, if it multiplies keys and values as they are; else NULL */
     enum dtype t, work;
     size_t size, wsize;
     mx ct;
@@ -310,10 +313,11 @@ static void add_seen(const struct attention_job *j, char *y, int64_t rows, const
 /* ---- space of one thread */
 
 static int64_t widest(const struct attention_job *j) { return j->p.d > j->p.e ? j->p.d : j->p.e; }
-static size_t mask_bytes(const struct attention_job *j) { return (size_t)(BLOCK * j->width) * 16; }
+static size_t mask_bytes(const struct attention_job *j) { return (size_t)(LONGEST * j->width) * 16; }
 static size_t loaded_bytes(const struct attention_job *j)
 {
-    return (size_t)((BLOCK > j->width ? BLOCK : j->width) * widest(j)) * j->wsize;
+    int64_t rows = LONGEST > j->width ? LONGEST : j->width;
+    return (size_t)(rows * greatest(widest(j), j->width)) * j->wsize; /* or the weights of a block */
 }
 static size_t to_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static char *take_space(char **space, size_t bytes)
@@ -340,6 +344,41 @@ static char *packed_of(const struct attention_job *j, int64_t unit)
 }
 
 static int64_t blocks(int64_t n) { return ceil_div(n, BLOCK); }
+
+/* Of panels of halves, in pairs: keys of a block, and of a unit the values behind all keys, block by block. */
+static int64_t block_of_halves(const struct attention_job *j)
+{
+    int64_t mr = j->halves->mr;
+    return ceil_div(BLOCK, mr) * mr;
+}
+static int64_t blocks_of_halves(const struct attention_job *j) { return ceil_div(j->p.keys, block_of_halves(j)); }
+static int64_t key_pairs(const struct attention_job *j) { return block_of_halves(j) * gemm_steps(j->halves, j->p.d); }
+static int64_t value_pairs(const struct attention_job *j)
+{
+    int64_t mr = j->halves->mr;
+    return ceil_div(j->p.e, mr) * mr * gemm_steps(j->halves, block_of_halves(j));
+}
+static uint32_t *packed_halves(const struct attention_job *j, char *unit, int64_t block, bool values)
+{
+    uint32_t *p = (uint32_t *)unit;
+    return values ? p + blocks_of_halves(j) * key_pairs(j) + block * value_pairs(j) : p + block * key_pairs(j);
+}
+
+static void pack_halves(void *job, int64_t i, char *space)
+{
+    struct attention_job *j = job;
+    const struct gemm_kernel *g = j->halves;
+    int64_t unit = j->first + i / blocks_of_halves(j), block = i % blocks_of_halves(j), at = block * block_of_halves(j);
+    int64_t b = unit / j->p.kv, h = unit % j->p.kv, n = least(block_of_halves(j), j->p.keys - at);
+    int64_t sk = row_stride(j->p.k), sv = row_stride(j->p.v);
+    const char *k = head_of(j->p.k, 3, b, h) + at * sk * (int64_t)j->size;
+    const char *v = head_of(j->p.v, 3, b, h) + at * sv * (int64_t)j->size;
+    (void)space;
+    gemm_pack(g, true, packed_halves(j, packed_of(j, unit), block, false), g->mr * gemm_steps(g, j->p.d), k, sk, 1, n,
+              j->p.d);
+    gemm_pack(g, true, packed_halves(j, packed_of(j, unit), block, true), g->mr * gemm_steps(g, n), v, 1, sv, j->p.e,
+              n);
+}
 
 static void pack_keys(void *job, int64_t i, char *space)
 {
@@ -382,8 +421,39 @@ static int64_t panels_of(const struct attention_job *j) { return ceil_div(rows_o
 
 static size_t forward_bytes(const struct attention_job *j)
 {
-    return 4096 + loaded_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->p.d) + attention_panel_bytes(j, BLOCK) +
-           3 * attention_panel_bytes(j, j->p.e) + 3 * attention_panel_bytes(j, 1);
+    return 4096 + loaded_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->p.d + 64) +
+           attention_panel_bytes(j, LONGEST) + 3 * attention_panel_bytes(j, j->p.e) + 3 * attention_panel_bytes(j, 1);
+}
+
+/* Scores of m keys of a block, and what they add to the outputs, whose weights are rounded. */
+static void score_halves(const struct attention_job *j, char *s, const uint32_t *k, const char *q, int64_t m)
+{
+    const struct gemm_kernel *g = j->halves;
+    int64_t steps = gemm_steps(g, j->p.d);
+    g->tile(s, j->width, k, g->mr * steps, q, 0, m, j->width, steps, false);
+    if (j->p.a->scale != 1)
+        j->g->axpby(s, s, j->p.a->scale, NULL, 0, m * j->width);
+}
+static void add_halves(const struct attention_job *j, char *o, const uint32_t *v, const char *s, int64_t m,
+                       int64_t whole, char *space)
+{
+    const struct gemm_kernel *g = j->halves;
+    int64_t steps = gemm_steps(g, m);
+    cpu->attention->pairs((uint32_t *)space, (const float *)s, (size_t)m, (size_t)steps);
+    g->tile(o, j->width, v, g->mr * gemm_steps(g, whole), space, 0, j->p.e, j->width, steps, true);
+}
+
+/* A panel of queries for these, as they are. */
+static void pack_queries(const struct attention_job *j, char *panel, int64_t b, int64_t h, int64_t r, int64_t n,
+                         char *space)
+{
+    const struct gemm_kernel *g = j->halves;
+    for (int64_t i = 0; i < n; i++) {
+        const char *p = head_of(j->p.q, 3, b, h + (r + i) / j->p.length);
+        memcpy(space + (size_t)(i * j->p.d) * j->size,
+               p + (r + i) % j->p.length * row_stride(j->p.q) * (int64_t)j->size, (size_t)j->p.d * j->size);
+    }
+    gemm_pack(g, false, panel, 0, space, j->p.d, 1, n, j->p.d);
 }
 
 /* One panel of queries, of the heads that one list of rows is made of. */
@@ -396,8 +466,8 @@ static void forward_panel(void *job, int64_t i, char *space)
     int64_t h = unit % j->p.kv * j->p.group + list % lists * j->fold;
     int64_t r = i % panels_of(j) * j->width, n = least(j->width, rows_of(j) - r);
     char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *q = take_space(&space, attention_panel_bytes(j, j->p.d)),
-         *s = take_space(&space, attention_panel_bytes(j, BLOCK));
+    char *q = take_space(&space, attention_panel_bytes(j, j->p.d + 64)),
+         *s = take_space(&space, attention_panel_bytes(j, LONGEST));
     char *o = take_space(&space, attention_panel_bytes(j, j->p.e)),
          *top = take_space(&space, attention_panel_bytes(j, 1));
     char *sum = take_space(&space, attention_panel_bytes(j, 1)),
@@ -409,21 +479,30 @@ static void forward_panel(void *job, int64_t i, char *space)
         t0 = 0;
         t1 = j->p.length - 1;
     }
-    int64_t limit = seen_by(j, t0, t1), unseen = first_unseen(j, t0);
-    bool wild = has_wild(j, j->p.v, b, unit % j->p.kv, unseen, limit, j->p.e);
-    pack_panel(j, q, j->p.q, 3, b, h, r, n, j->p.d, j->p.a->scale, rows);
+    int64_t limit = seen_by(j, t0, t1), unseen = first_unseen(j, t0), step = j->halves ? block_of_halves(j) : BLOCK;
+    bool wild = !j->halves && has_wild(j, j->p.v, b, unit % j->p.kv, unseen, limit, j->p.e);
+    if (j->halves)
+        pack_queries(j, q, b, h, r, n, rows);
+    else
+        pack_panel(j, q, j->p.q, 3, b, h, r, n, j->p.d, j->p.a->scale, rows);
     begin_rows(j, top, sum, b, h, r, n);
     memset(o, 0, attention_panel_bytes(j, j->p.e));
-    for (int64_t key = 0; key < limit; key += BLOCK) {
-        int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->p.keys - key);
-        g->tile(s, j->width, k + (size_t)(key * j->p.d) * j->wsize, g->mr * j->p.d, q, 0, m, j->width, j->p.d, false);
+    for (int64_t key = 0; key < limit; key += step) {
+        int64_t m = least(step, limit - key), whole = least(step, j->p.keys - key);
+        if (j->halves)
+            score_halves(j, s, packed_halves(j, packed_of(j, unit), key / step, false), q, m);
+        else
+            g->tile(s, j->width, k + (size_t)(key * j->p.d) * j->wsize, g->mr * j->p.d, q, 0, m, j->width, j->p.d,
+                    false);
         if (j->p.mask || (j->p.a->causal && key + m > t0 + off + 1))
             mask_panel(j, s, tile, m, key, b, h, r, n);
         cpu->attention->attend[j->work](s, (size_t)m, top, sum, fade);
         if (key)
             cpu->attention->scale[j->work](o, (size_t)j->p.e, fade);
         const char *values = v + (size_t)turned_panels(j, key, j->p.e) * j->wsize;
-        if (wild && key + m > unseen)
+        if (j->halves)
+            add_halves(j, o, packed_halves(j, packed_of(j, unit), key / step, true), s, m, whole, rows);
+        else if (wild && key + m > unseen)
             add_seen(j, o, j->p.e, values, g->mr * whole, s, r, n, key, m, spare);
         else
             g->tile(o, j->width, values, g->mr * whole, s, 0, j->p.e, j->width, m, true);
@@ -461,9 +540,25 @@ static int over_units(struct attention_job *j, int64_t pack_jobs, job_fn *packin
     return 0;
 }
 
+/* Are values of which one may have to be left out all finite? */
+static bool is_tame(const struct attention_job *j)
+{
+    bool tame = true;
+    for (int64_t unit = 0; unit < j->p.batch * j->p.kv && tame; unit++)
+        tame = !has_wild(j, j->p.v, unit / j->p.kv, unit % j->p.kv, first_unseen(j, 0), j->p.keys, j->p.e);
+    return tame;
+}
+
 static int forward(struct attention_job *j)
 {
     int64_t lists = j->p.heads / j->fold / j->p.kv;
+    if (j->t == DT_bfloat16 && bf16_gemm() != GEMM_f32 && cpu->gemm->type[bf16_gemm()].nr == j->width && is_tame(j)) {
+        j->halves = &cpu->gemm->type[bf16_gemm()];
+        j->unit_bytes = blocks_of_halves(j) * (key_pairs(j) + value_pairs(j)) * (int64_t)sizeof(uint32_t);
+        j->bytes = forward_bytes(j);
+        return over_units(j, blocks_of_halves(j), pack_halves, (int64_t[]){ lists * panels_of(j), 0 },
+                          (job_fn *[]){ forward_panel, NULL });
+    }
     j->unit_bytes = (panels(j, j->p.keys, j->p.d) + turned_panels(j, j->p.keys, j->p.e) + 32) * (int64_t)j->wsize;
     j->bytes = forward_bytes(j);
     return over_units(j, blocks(j->p.keys), pack_keys, (int64_t[]){ lists * panels_of(j), 0 },

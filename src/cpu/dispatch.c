@@ -2,6 +2,7 @@
  *
  * The best one that both the processor and the operating system support, found when the library is
  * loaded; MLX_CPU names a lower one to use instead. */
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef __x86_64__
@@ -101,6 +102,16 @@ const struct cpu_kernels *cpu_kernels_named(const char *isa)
     return l && usable(l) ? l->kernels : NULL;
 }
 
+/* Intel's processors add products of pairs no faster than they widen them: 1024 x 1024 took 11.0 ms, widened 7.5. */
+static bool pairs_pay(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_is("amd");
+#else
+    return true;
+#endif
+}
+
 __attribute__((constructor)) static void choose(void)
 {
 #ifdef __x86_64__
@@ -111,5 +122,5 @@ __attribute__((constructor)) static void choose(void)
     const struct level *most = &levels[setting_word("MLX_CPU", isas, LEVELS - 1)];
     while (!usable(most)) most--;
     cpu = most->kernels;
-    bf16_begin(most->bf16, cpu_kernels_named("avx512_bf16"));
+    bf16_begin(most->bf16, cpu_kernels_named("avx512_bf16") && (pairs_pay() || getenv("MLX_CPU")));
 }

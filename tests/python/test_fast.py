@@ -1,11 +1,13 @@
 """mlx.core.fast against float64 formulas; derivatives against differences, vmap against loops."""
 
+import os
+
 import mlx.core as mx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from process import printed_by_threads
+from process import passes_at_level, printed_by_threads
 
 RNG = np.random.default_rng(0)
 FLOATS = [mx.float16, mx.bfloat16, mx.float32, mx.float64]
@@ -390,6 +392,28 @@ def test_attention(shape, mask, dtype):
     elif mask == "sinks":
         mask, sinks = "causal", random(shape[1], dtype=dtype)
     check_attention(q, k, v, 0.25, mask, sinks)
+
+
+@pytest.mark.parametrize("mask", [None, "causal"])
+def test_attention_of_bfloat16_over_blocks_of_keys(mask):
+    """By the units for pairs of numbers, where there are any (tests of every level)."""
+    for shape in [(1, 4, 2, 100, 777, 72, 40), (2, 2, 2, 257, 257, 33, 17), (1, 1, 1, 31, 256, 64)]:
+        q, k, v = heads(*shape, dtype=mx.bfloat16)
+        check_attention(q, k, v, q.shape[-1] ** -0.5, mask, None)
+
+
+def test_a_value_of_bfloat16_that_few_queries_see():
+    q, k, v = heads(1, 2, 2, 90, 300, 64, dtype=mx.bfloat16)
+    v[:, :, -3] = float("inf")
+    y = mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask="causal")
+    assert mx.all(mx.isfinite(y[:, :, :-3])) and not mx.any(mx.isfinite(y[:, :, -3:]))
+
+
+@pytest.mark.skipif("MLX_CPU" in os.environ, reason="is one of them")
+@pytest.mark.parametrize("level", ["avx512", "avx512_bf16", "amx"])
+def test_every_level_of_instructions(level):
+    """Where the machine has them; otherwise the next below."""
+    passes_at_level(__file__, level)
 
 
 @given(st.data())

@@ -2,6 +2,7 @@
 #include "cpu/kernels/attention.h"
 
 #include <float.h>
+#include <string.h>
 
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
@@ -28,10 +29,34 @@
 #define LEAST_LOG -708.0
 #include "cpu/kernels/attention.inc"
 
+/* To the nearest, of ties the even one; what is no number stays so. */
+TEMPLATE uint32_t rounded(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return x != x ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1);
+}
+
+static void pairs_of_rows(uint32_t *to, const float *s, size_t rows, size_t steps)
+{
+    size_t p = 0;
+    for (; 2 * p + 1 < rows; p++, to += W_f32, s += 2 * W_f32) {
+        IVDEP
+        for (size_t c = 0; c < W_f32; c++) to[c] = rounded(s[c]) >> 16 | (rounded(s[W_f32 + c]) & 0xffff0000);
+    }
+    if (rows % 2) {
+        for (size_t c = 0; c < W_f32; c++) to[c] = rounded(s[c]) >> 16;
+        to += W_f32;
+        p++;
+    }
+    memset(to, 0, (steps - p) * W_f32 * sizeof *to);
+}
+
 extern const struct attention_kernels LEVEL(attention_kernels);
 const struct attention_kernels LEVEL(attention_kernels) = {
     .width = { [DT_float32] = W_f32, [DT_float64] = W_f64 },
     .attend = { [DT_float32] = attend_f32, [DT_float64] = attend_f64 },
     .scale = { [DT_float32] = fade_rows_f32, [DT_float64] = fade_rows_f64 },
+    .pairs = pairs_of_rows,
     .slope = { [DT_float32] = slope_f32, [DT_float64] = slope_f64 },
 };

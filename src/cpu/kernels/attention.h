@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/dtype.h"
 
@@ -21,10 +22,15 @@ typedef void attend_scale_fn(void *y, size_t rows, const void *by);
 typedef void attend_slope_fn(void *s, void *d, size_t rows, const void *top, const void *sum, const void *delta,
                              bool by_row);
 
+/* Rows of float32 scores, rounded to bfloat16 and laid into each other by two, as panels of pairs are (kernels/gemm.h):
+ * so many steps, of which what is left over is zero. */
+typedef void attend_pairs_fn(uint32_t *to, const float *s, size_t rows, size_t steps);
+
 struct attention_kernels {
     int width[DT_COUNT]; /* float32 and float64 */
     attend_fn *attend[DT_COUNT];
     attend_scale_fn *scale[DT_COUNT];
+    attend_pairs_fn *pairs;
     attend_slope_fn *slope[DT_COUNT];
 };
 
