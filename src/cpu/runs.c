@@ -143,7 +143,8 @@ static void run_range(void *ctx, int64_t begin, int64_t end)
 
 /* ---- blocks of the planes that the last two dimensions span */
 
-/* What the next block will read.  Each row is too short a stretch for processors to foresee it. */
+/* What the next block will read or write, into the second cache: lines that are a power of two apart throw each other
+ * out of the first.  Each row is too short a stretch for processors to foresee it. */
 static void prefetch(const char *x, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(x + i, 0, 2);
@@ -194,7 +195,10 @@ static void block(const struct runs *r, int64_t y, const char *const at[], int64
                 x[k] = fetch(r, k, x[k], 1, cols, tiles[k], &s[k]);
             }
         }
-        r->kernel(r, y + i * r->y_strides[last - 1], x, s, cols);
+        int64_t at_y = y + i * r->y_strides[last - 1];
+        if (r->y)
+            prefetch((const char *)runs_y(r, at_y + cols), cols * (int64_t)r->y_size);
+        r->kernel(r, at_y, x, s, cols);
     }
 }
 
