@@ -597,12 +597,14 @@ static void forward_piece(void *job, int64_t i, char *space)
     j->g->axpby(q, q, j->p.a->scale, NULL, 0, n * j->p.d);
     const char *k = head_of(j->p.k, 3, b, unit % j->p.kv) + key * row_stride(j->p.k) * (int64_t)j->size;
     const char *v = head_of(j->p.v, 3, b, unit % j->p.kv) + key * row_stride(j->p.v) * (int64_t)j->size;
-    /* Rows are short, which the processor does not foresee: K is asked for a little ahead, and V
+    /* Short rows with gaps between them are not foreseen by the processor: K is then asked for a little ahead; and V
      * meanwhile, for it to be in the L2 cache when its turn comes. */
-    ask_for(k, row_stride(j->p.k), least(AHEAD, m), j->p.d, j->size);
+    bool gaps = row_stride(j->p.k) != j->p.d;
+    if (gaps)
+        ask_for(k, row_stride(j->p.k), least(AHEAD, m), j->p.d, j->size);
     for (int64_t i0 = 0; i0 < m; i0 += AHEAD) {
         int64_t some = least(AHEAD, m - i0), next = i0 + AHEAD;
-        if (next < m)
+        if (gaps && next < m)
             ask_for(k + next * row_stride(j->p.k) * (int64_t)j->size, row_stride(j->p.k), least(AHEAD, m - next),
                     j->p.d, j->size);
         ask_for(v + i0 * row_stride(j->p.v) * (int64_t)j->size, row_stride(j->p.v), some, j->p.e, j->size);
