@@ -183,10 +183,10 @@ static bool is_node_of(void *node, const struct tape *t, int i)
     const struct tape_entry *e = &t->entry[i];
     struct kernel_node k = { NULL };
     void *args[TAPE_ARGUMENTS];
-    size_t bytes[TAPE_ARGUMENTS];
     bool is = !cu.kernel_node_params(node, &k) && k.args && k.grid[0] == e->blocks && k.block[0] == e->threads &&
               k.shared == e->shared;
-    for (int n = tape_arguments(t, i, args, bytes); n-- > 0 && is;) is = !memcmp(k.args[n], args[n], bytes[n]);
+    tape_arguments(t, i, args);
+    for (int n = 0; n < e->n && is; n++) is = !memcmp(k.args[n], args[n], e->size[n]);
     return is;
 }
 
@@ -229,7 +229,7 @@ static bool update_kept(struct kept_tape *k, const struct tape *t)
         const struct tape_entry *e = &t->entry[i];
         if (!e->kernel || tape_same(&k->tape, t, i))
             continue;
-        tape_arguments(t, i, args, NULL);
+        tape_arguments(t, i, args);
         struct kernel_node to = { e->kernel, { e->blocks, 1, 1 }, { e->threads, 1, 1 }, e->shared, args, NULL, NULL,
                                   NULL };
         if (cu.kernel_node_set(k->exec, k->node[i], &to))

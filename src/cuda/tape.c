@@ -14,7 +14,7 @@ enum { ALIGNED = 16, ROOM = 16 << 10 };
 struct layout {
     void *kernel;
     int n;
-    uint32_t bytes[TAPE_ARGUMENTS];
+    uint16_t size[TAPE_ARGUMENTS];
 };
 
 static struct layout ask_layout(void *kernel)
@@ -24,7 +24,7 @@ static struct layout ask_layout(void *kernel)
     int n = 0;
     while (n <= TAPE_ARGUMENTS && !cu.parameter(kernel, (size_t)n, &offset, &bytes)) {
         if (n < TAPE_ARGUMENTS)
-            l.bytes[n] = (uint32_t)bytes;
+            l.size[n] = (uint16_t)bytes; /* of all together there may be 32,764 */
         n++;
     }
     l.n = n <= TAPE_ARGUMENTS ? n : 0;
@@ -74,10 +74,11 @@ static char *add(struct tape *t, struct tape_entry e)
 bool tape_add_kernel(struct tape *t, void *kernel, unsigned blocks, unsigned threads, unsigned shared, void *args[])
 {
     const struct layout *l = layout_of(kernel);
-    struct tape_entry e = { kernel, NULL, blocks, threads, shared, 0, 0 };
-    for (int k = 0; k < l->n; k++) e.bytes += padded(l->bytes[k]);
+    struct tape_entry e = { kernel, .blocks = blocks, .threads = threads, .shared = shared, .n = l->n };
+    memcpy(e.size, l->size, sizeof e.size);
+    for (int k = 0; k < l->n; k++) e.bytes += padded(l->size[k]);
     char *to = l->n ? add(t, e) : NULL;
-    for (int k = 0; k < l->n && to; to += padded(l->bytes[k]), k++) memcpy(to, args[k], l->bytes[k]);
+    for (int k = 0; k < l->n && to; to += padded(l->size[k]), k++) memcpy(to, args[k], l->size[k]);
     return to;
 }
 
@@ -91,16 +92,11 @@ bool tape_add_library(struct tape *t, gpu_library_fn *f, const void *what, size_
     return true;
 }
 
-int tape_arguments(const struct tape *t, int i, void *args[TAPE_ARGUMENTS], size_t bytes[TAPE_ARGUMENTS])
+void tape_arguments(const struct tape *t, int i, void *args[TAPE_ARGUMENTS])
 {
-    const struct layout *l = layout_of(t->entry[i].kernel);
-    char *at = t->bytes + t->entry[i].at;
-    for (int k = 0; k < l->n; at += padded(l->bytes[k]), k++) {
-        args[k] = at;
-        if (bytes)
-            bytes[k] = l->bytes[k];
-    }
-    return l->n;
+    const struct tape_entry *e = &t->entry[i];
+    char *at = t->bytes + e->at;
+    for (int k = 0; k < e->n; at += padded(e->size[k]), k++) args[k] = at;
 }
 
 void tape_clear(struct tape *t)
@@ -179,6 +175,6 @@ int tape_put(struct gpu *g, const struct tape *t, int i, void *stream)
     void *args[TAPE_ARGUMENTS];
     if (!e->kernel)
         return e->library(g, t->bytes + e->at, stream);
-    tape_arguments(t, i, args, NULL);
+    tape_arguments(t, i, args);
     return gpu_put_launch(g, e->kernel, e->blocks, e->threads, e->shared, stream, args);
 }

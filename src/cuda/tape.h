@@ -18,6 +18,8 @@ struct tape_entry {
     gpu_library_fn *library;
     unsigned blocks, threads, shared;
     size_t at, bytes; /* of its arguments, in the tape's */
+    int n;            /* arguments of a kernel, each at a multiple of 16 bytes, and their sizes */
+    uint16_t size[TAPE_ARGUMENTS];
 };
 
 struct tape {
@@ -30,8 +32,8 @@ struct tape {
 /* false: there is no memory, or the driver does not know what the kernel gets. */
 bool tape_add_kernel(struct tape *t, void *kernel, unsigned blocks, unsigned threads, unsigned shared, void *args[]);
 bool tape_add_library(struct tape *t, gpu_library_fn *f, const void *what, size_t bytes);
-/* Those of entry i, a kernel, and how many bytes each has, if asked; how many there are. */
-int tape_arguments(const struct tape *t, int i, void *args[TAPE_ARGUMENTS], size_t bytes[TAPE_ARGUMENTS]);
+/* Where those of entry i, a kernel, are. */
+void tape_arguments(const struct tape *t, int i, void *args[TAPE_ARGUMENTS]);
 void tape_clear(struct tape *t);
 void tape_close(struct tape *t);
 /* `to` gets room of its own, and what `from` has. */
