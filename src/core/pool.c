@@ -31,7 +31,6 @@
 #include "core/settings.h"
 
 enum {
-    MAX_THREADS = 256,
     SPINS = 2000,      /* turns before a thread sleeps: some tens of microseconds */
     PIECES = 64,       /* of a share: a late thread holds the others up by at most one of these */
     OPEN = 1 << 30,    /* bits of `crew`; the low ones count the workers inside the job */
@@ -51,14 +50,14 @@ static struct {
     void *ctx;
     int64_t piece;
     int nshares;
-    struct pool_share share[MAX_THREADS];
+    struct pool_share share[POOL_MOST];
 } job;
 
 static _Alignas(64) atomic_int crew;
 static _Alignas(64) atomic_uint epoch; /* counts jobs; what idle workers watch */
 static struct {
     _Alignas(64) atomic_int asleep;
-} seat[MAX_THREADS];
+} seat[POOL_MOST];
 static _Alignas(64) atomic_flag owned = ATOMIC_FLAG_INIT;
 static int started;              /* workers there are; under `owned` */
 static atomic_int wanted;        /* threads including the caller; 0: not decided yet */
@@ -168,7 +167,7 @@ static void forget_workers(void)
 {
     started = 0;
     atomic_store(&crew, 0);
-    for (int i = 0; i < MAX_THREADS; i++) atomic_store(&seat[i].asleep, 0);
+    for (int i = 0; i < POOL_MOST; i++) atomic_store(&seat[i].asleep, 0);
     atomic_flag_clear(&owned);
 }
 
@@ -246,7 +245,7 @@ static int processors(void)
 
 void pool_set_threads(int n)
 {
-    n = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+    n = n < 1 ? 1 : n > POOL_MOST ? POOL_MOST : n;
     atomic_store(&spins, n > processors() ? 0 : SPINS);
     atomic_store(&wanted, n);
 }
@@ -256,7 +255,7 @@ int pool_threads(void)
     int n = atomic_load_explicit(&wanted, memory_order_relaxed);
     if (n)
         return n;
-    pool_set_threads((int)setting_number("MLX_NUM_THREADS", 1, MAX_THREADS, processors()));
+    pool_set_threads((int)setting_number("MLX_NUM_THREADS", 1, POOL_MOST, processors()));
     return atomic_load(&wanted);
 }
 

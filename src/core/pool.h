@@ -12,8 +12,9 @@
  * calling thread works too.  A call from inside fn, or while another thread uses the pool, runs
  * serially on its caller: nobody waits for anybody. */
 void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx);
+enum { POOL_MOST = 256 }; /* threads */
 int pool_threads(void);
-void pool_set_threads(int n); /* also MLX_NUM_THREADS; at least 1 */
+void pool_set_threads(int n); /* also MLX_NUM_THREADS; at least 1, at most POOL_MOST */
 
 /* Signals go to the threads of the program, whose handlers expect them; faults stay where they happen.  So threads are
  * started by thread_start, and other libraries that start some are opened between these two. */

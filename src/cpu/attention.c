@@ -109,17 +109,19 @@ static void pack_block(const struct attention_job *j, char *straight, char *turn
                 n);
 }
 
+/* Row r of a list: those of head h, then of the ones behind it. */
+static const char *listed_row(const struct attention_job *j, mx x, int axes, int64_t b, int64_t h, int64_t r)
+{
+    int64_t length = x->shape[x->ndim - 2];
+    return head_of(x, axes, b, h + r / length) + r % length * row_stride(x) * (int64_t)j->size;
+}
+
 /* A panel of up to `width` rows as the operand B of products of depth `depth`, times s. */
 static void pack_panel(const struct attention_job *j, char *panel, mx x, int axes, int64_t b, int64_t h, int64_t r,
                        int64_t n, int64_t depth, double s, char *space)
 {
-    int64_t length = x->shape[x->ndim - 2];
-    for (int64_t i = 0; i < n; i++) {
-        int64_t row = r + i;
-        const char *p = head_of(x, axes, b, h + row / length);
-        load_straight(j, space + (size_t)(i * depth) * j->wsize, p + row % length * row_stride(x) * (int64_t)j->size, 0,
-                      1, depth);
-    }
+    for (int64_t i = 0; i < n; i++)
+        load_straight(j, space + (size_t)(i * depth) * j->wsize, listed_row(j, x, axes, b, h, r + i), 0, 1, depth);
     if (s != 1)
         j->g->axpby(space, space, s, NULL, 0, n * depth);
     j->g->pack(panel, j->width * depth, (int)j->width, space, depth, 1, n, depth);
@@ -419,10 +421,13 @@ static void begin_rows(const struct attention_job *j, char *top, char *sum, int6
 static int64_t rows_of(const struct attention_job *j) { return j->fold * j->p.length; }
 static int64_t panels_of(const struct attention_job *j) { return ceil_div(rows_of(j), j->width); }
 
+/* Of queries: numbers, or pairs up to a whole chunk of them. */
+static size_t query_bytes(const struct attention_job *j) { return attention_panel_bytes(j, j->p.d + 64); }
+
 static size_t forward_bytes(const struct attention_job *j)
 {
-    return 4096 + loaded_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->p.d + 64) +
-           attention_panel_bytes(j, LONGEST) + 3 * attention_panel_bytes(j, j->p.e) + 3 * attention_panel_bytes(j, 1);
+    return 4096 + loaded_bytes(j) + mask_bytes(j) + query_bytes(j) + attention_panel_bytes(j, LONGEST) +
+           3 * attention_panel_bytes(j, j->p.e) + 3 * attention_panel_bytes(j, 1);
 }
 
 /* Scores of m keys of a block, and what they add to the outputs, whose weights are rounded. */
@@ -448,11 +453,8 @@ static void pack_queries(const struct attention_job *j, char *panel, int64_t b, 
                          char *space)
 {
     const struct gemm_kernel *g = j->halves;
-    for (int64_t i = 0; i < n; i++) {
-        const char *p = head_of(j->p.q, 3, b, h + (r + i) / j->p.length);
-        memcpy(space + (size_t)(i * j->p.d) * j->size,
-               p + (r + i) % j->p.length * row_stride(j->p.q) * (int64_t)j->size, (size_t)j->p.d * j->size);
-    }
+    size_t row = (size_t)j->p.d * j->size;
+    for (int64_t i = 0; i < n; i++) memcpy(space + (size_t)i * row, listed_row(j, j->p.q, 3, b, h, r + i), row);
     gemm_pack(g, false, panel, 0, space, j->p.d, 1, n, j->p.d);
 }
 
@@ -466,8 +468,7 @@ static void forward_panel(void *job, int64_t i, char *space)
     int64_t h = unit % j->p.kv * j->p.group + list % lists * j->fold;
     int64_t r = i % panels_of(j) * j->width, n = least(j->width, rows_of(j) - r);
     char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *q = take_space(&space, attention_panel_bytes(j, j->p.d + 64)),
-         *s = take_space(&space, attention_panel_bytes(j, LONGEST));
+    char *q = take_space(&space, query_bytes(j)), *s = take_space(&space, attention_panel_bytes(j, LONGEST));
     char *o = take_space(&space, attention_panel_bytes(j, j->p.e)),
          *top = take_space(&space, attention_panel_bytes(j, 1));
     char *sum = take_space(&space, attention_panel_bytes(j, 1)),
@@ -552,8 +553,9 @@ static bool is_tame(const struct attention_job *j)
 static int forward(struct attention_job *j)
 {
     int64_t lists = j->p.heads / j->fold / j->p.kv;
-    if (j->t == DT_bfloat16 && bf16_gemm() != GEMM_f32 && cpu->gemm->type[bf16_gemm()].nr == j->width && is_tame(j)) {
-        j->halves = &cpu->gemm->type[bf16_gemm()];
+    enum gemm_type type = j->t == DT_bfloat16 ? bf16_gemm() : GEMM_f32;
+    if (type != GEMM_f32 && cpu->gemm->type[type].nr == j->width && is_tame(j)) {
+        j->halves = &cpu->gemm->type[type];
         j->unit_bytes = blocks_of_halves(j) * (key_pairs(j) + value_pairs(j)) * (int64_t)sizeof(uint32_t);
         j->bytes = forward_bytes(j);
         return over_units(j, blocks_of_halves(j), pack_halves, (int64_t[]){ lists * panels_of(j), 0 },
@@ -589,11 +591,8 @@ static void forward_piece(void *job, int64_t i, char *space)
     char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW_QUERIES * j->p.e) * w,
          *sum = top + FEW_QUERIES * w;
     gemv_fn *gemv = cpu->gemm->gemv[j->t];
-    for (int64_t r = 0; r < n; r++) {
-        const char *p = head_of(j->p.q, 3, b, h + r / j->p.length);
-        load_straight(j, q + (size_t)(r * j->p.d) * w, p + r % j->p.length * row_stride(j->p.q) * (int64_t)j->size, 0,
-                      1, j->p.d);
-    }
+    for (int64_t r = 0; r < n; r++)
+        load_straight(j, q + (size_t)(r * j->p.d) * w, listed_row(j, j->p.q, 3, b, h, r), 0, 1, j->p.d);
     j->g->axpby(q, q, j->p.a->scale, NULL, 0, n * j->p.d);
     const char *k = head_of(j->p.k, 3, b, unit % j->p.kv) + key * row_stride(j->p.k) * (int64_t)j->size;
     const char *v = head_of(j->p.v, 3, b, unit % j->p.kv) + key * row_stride(j->p.v) * (int64_t)j->size;

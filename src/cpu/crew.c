@@ -35,9 +35,8 @@ static void take_turns(void *ctx, int64_t begin, int64_t end)
 void crew_for(int64_t n, int threads, char *space, size_t bytes, void (*fn)(void *ctx, int64_t i, char *space),
               void *ctx)
 {
-    enum { MOST = 256 };
-    struct turn turn[MOST];
-    struct crew c = { threads < MOST ? threads : MOST, bytes, space, fn, ctx, turn };
+    struct turn turn[POOL_MOST];
+    struct crew c = { threads < POOL_MOST ? threads : POOL_MOST, bytes, space, fn, ctx, turn };
     for (int64_t w = 0; w < c.workers; w++) {
         atomic_store_explicit(&turn[w].next, n * w / c.workers, memory_order_relaxed);
         turn[w].end = n * (w + 1) / c.workers;

@@ -2,7 +2,6 @@
  *
  * The best one that both the processor and the operating system support, found when the library is
  * loaded; MLX_CPU names a lower one to use instead. */
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef __x86_64__
@@ -122,5 +121,5 @@ __attribute__((constructor)) static void choose(void)
     const struct level *most = &levels[setting_word("MLX_CPU", isas, LEVELS - 1)];
     while (!usable(most)) most--;
     cpu = most->kernels;
-    bf16_begin(most->bf16, cpu_kernels_named("avx512_bf16") && (pairs_pay() || getenv("MLX_CPU")));
+    bf16_begin(most->bf16, cpu_kernels_named("avx512_bf16") && (pairs_pay() || setting_given("MLX_CPU")));
 }

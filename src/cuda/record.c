@@ -2,7 +2,7 @@
  *
  * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one of a graph
  * that has been launched before costs less than 2.  From the ninth launch on, of a batch or since something else was
- * queued, launches are kept on a tape (tape.h), MOST at a time, and queued on the stream as a graph.
+ * queued, launches are kept on a tape (tape.h), TAPE_MOST at a time, and queued on the stream as a graph.
  *
  * Of a tape of kernels of ours the graph is a chain of as many, which is updated to these from a capture of them: the
  * first time there is none yet, and they are queued one by one, as few are, since capturing, updating and launching
@@ -85,31 +85,26 @@ static void *capture(struct gpu_stream *q)
     return e ? NULL : graph;
 }
 
+static void drop_exec(struct gpu_stream *q, void **exec)
+{
+    cu.stream_wait(q->stream); /* it may be under way */
+    cu.graph_exec_destroy(*exec);
+    *exec = NULL;
+}
+
 /* ---- chains of kernels of ours */
 
-/* Makes the one that is kept for so many launches this graph; false: there is none. */
+/* Makes the one that is kept for so many launches this graph; false: it cannot be. */
 static bool keep_chain(struct recorded_graph *kept, void *graph)
 {
     struct update_result r = { 0 };
     if (kept->exec)
         return !cu.graph_update(kept->exec, graph, &r);
-    if (!kept->seen || kept->refused >= REFUSED) {
-        kept->seen = true;
-        return false;
-    }
     if (!cu.graph_instantiate(&kept->exec, graph, 0))
         return true;
     kept->exec = NULL;
     kept->refused++;
     return false;
-}
-
-static void give_up_chain(struct gpu_stream *q, struct recorded_graph *kept)
-{
-    cu.stream_wait(q->stream); /* it may be under way */
-    cu.graph_exec_destroy(kept->exec);
-    kept->exec = NULL;
-    kept->refused++;
 }
 
 static int queue_chain(struct gpu_stream *q)
@@ -124,8 +119,10 @@ static int queue_chain(struct gpu_stream *q)
         cu.graph_destroy(graph);
     if (e != CUDA_OUT_OF_MEMORY)
         return e;
-    if (kept->exec)
-        give_up_chain(q, kept);
+    if (kept->exec) {
+        drop_exec(q, &kept->exec);
+        kept->refused++;
+    }
     return put_each(q);
 }
 
@@ -148,10 +145,8 @@ struct kept_tapes {
 
 static void drop_kept(struct gpu_stream *q, struct kept_tape *k)
 {
-    if (k->exec) {
-        cu.stream_wait(q->stream); /* it may be under way */
-        cu.graph_exec_destroy(k->exec);
-    }
+    if (k->exec)
+        drop_exec(q, &k->exec);
     if (k->graph)
         cu.graph_destroy(k->graph);
     tape_close(&k->tape);
@@ -259,7 +254,7 @@ static bool replay(struct gpu_stream *q, int *e)
     struct kept_tape *k = place_kept(all, &q->tape, key);
     if (!k) /* two of one key */
         return false;
-    bool there = k->used && k->key == key;
+    bool there = k->used && k->key == key; /* else it is the oldest, or a free one */
     all->now++;
     if (!there) {
         bool comes_again = *seen == key && is_worth_it(all);

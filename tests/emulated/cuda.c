@@ -695,9 +695,10 @@ int kernel_node_set(void *exec, void *node, const void *params)
 {
     const struct kernel_params *p = params;
     struct graph *g = exec;
-    struct node *own = g->first;
+    struct node **at = &g->first, *own;
     const struct node *n = g->of->first;
-    for (; n && n != node; n = n->next) own = own->next;
+    for (; n && n != node; n = n->next) at = &(*at)->next;
+    own = *at;
     if (!n || n->call || !may_share(p->function, p->shared) || memcmp(&p->function, &own->f, sizeof own->f))
         return INVALID_VALUE;
     struct node changed = { own->f,
@@ -712,8 +713,6 @@ int kernel_node_set(void *exec, void *node, const void *params)
     struct node *copy = NULL;
     if (add_node(&copy, &changed))
         return OUT_OF_MEMORY;
-    struct node **at = &g->first;
-    while (*at != own) at = &(*at)->next;
     copy->next = own->next;
     *at = copy;
     free(own);

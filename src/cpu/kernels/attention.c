@@ -29,23 +29,15 @@
 #define LEAST_LOG -708.0
 #include "cpu/kernels/attention.inc"
 
-/* To the nearest, of ties the even one; what is no number stays so. */
-TEMPLATE uint32_t rounded(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return x != x ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1);
-}
-
 static void pairs_of_rows(uint32_t *to, const float *s, size_t rows, size_t steps)
 {
     size_t p = 0;
     for (; 2 * p + 1 < rows; p++, to += W_f32, s += 2 * W_f32) {
         IVDEP
-        for (size_t c = 0; c < W_f32; c++) to[c] = rounded(s[c]) >> 16 | (rounded(s[W_f32 + c]) & 0xffff0000);
+        for (size_t c = 0; c < W_f32; c++) to[c] = bf16_from_f32(s[c]) | (uint32_t)bf16_from_f32(s[W_f32 + c]) << 16;
     }
     if (rows % 2) {
-        for (size_t c = 0; c < W_f32; c++) to[c] = rounded(s[c]) >> 16;
+        for (size_t c = 0; c < W_f32; c++) to[c] = bf16_from_f32(s[c]);
         to += W_f32;
         p++;
     }
