@@ -229,11 +229,6 @@ static void add_matrix(struct product_lines_args *l, void *y, const void *x, con
     l->groups += ceil_div(m, PRODUCT_LINES);
 }
 
-static bool lies_in(const void *p, const void *from, int64_t bytes)
-{
-    return (uintptr_t)p - (uintptr_t)from < (uintptr_t)bytes;
-}
-
 /* Of a norm that has not been queued each block makes all: there are no more of them than run at a time, with as many
  * groups each. */
 static int launch_lines(const struct run *r, enum dtype t, struct product_lines_args *l)
@@ -241,19 +236,15 @@ static int launch_lines(const struct run *r, enum dtype t, struct product_lines_
     static struct gpu_found found[2][DT_COUNT];
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
-    struct rows_args norm;
-    bool normed = gpu_holds_norm(gpu_stream(r->stream), l->v, t, &norm) && norm.n == l->k &&
-                  norm.n * (int64_t)dtype_size(t) <= PRODUCT_NORM_BYTES;
-    for (int i = 0; i < l->n && normed; i++) /* which one block writes, whenever */
-        normed = !lies_in(l->of[i].c, norm.y, norm.n * (int64_t)dtype_size(t));
+    const void *added[PRODUCT_MATRICES];
+    for (int i = 0; i < l->n; i++) added[i] = l->of[i].c;
+    bool normed = gpu_norm_of_vector(r, t, l->v, l->k, l->n, added, &l->norm);
     const char *name = normed ? "product_lines_normed" : "product_lines";
     void *kernel = gpu_find(g, &found[normed][t], "product", name, t), *args[] = { l };
     if (!kernel || !normed)
         return !kernel || gpu_launch(r->stream, op, kernel, l->groups, PRODUCT_LINE_THREADS, args);
-    int64_t each = ceil_div(l->groups, (int64_t)g->multiprocessors * PRODUCT_LINE_BLOCKS);
-    l->norm = (struct product_norm){ norm.y, norm.x, norm.weight, norm.bias, norm.eps, norm.centered, norm.team };
-    return gpu_launch_with_norm(r->stream, op, kernel, ceil_div(l->groups, each), PRODUCT_LINE_THREADS, args,
-                                &l->norm.y);
+    int64_t blocks = gpu_even_blocks(g, l->groups, PRODUCT_LINE_BLOCKS);
+    return gpu_launch_with_norm(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args, &l->norm.y);
 }
 
 /* exact: whatever MLX_ENABLE_TF32 says. */

@@ -311,13 +311,21 @@ static int launch_groups(const struct run *r, struct qmm_args *a, int f, int bit
  * thread. */
 static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, enum dtype t)
 {
-    static struct gpu_found found[FORMATS][DT_COUNT];
+    static struct gpu_found found[2][FORMATS][DT_COUNT];
     struct qmm_args *a = &l->a;
-    void *kernel = quant_kernel(r, found[f], "qmv_lines", f, t);
+    const char *op = r->node->op->name;
+    const void *added[QMV_MATRICES];
+    for (int i = 0; i < l->matrices; i++) added[i] = l->of[i].c;
+    bool normed = a->batch == 1 && gpu_norm_of_vector(r, t, a->x, a->k, l->matrices, added, &l->norm);
+    void *kernel = quant_kernel(r, found[normed][f], normed ? "qmv_lines_normed" : "qmv_lines", f, t), *args[] = { l };
     int64_t warps = QMV_THREADS / 32;
-    a->team = gpu_power_of_two(ceil_div(a->k * (f == FORMAT_u8 ? 8 : 4) / 128, 32), (int32_t)warps);
-    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->wide * a->batch * a->team, warps),
-                                 QMV_THREADS, (void *[]){ l });
+    int32_t team = gpu_power_of_two(ceil_div(a->k * (f == FORMAT_u8 ? 8 : 4) / 128, 32), (int32_t)warps);
+    l->team_bits = __builtin_ctz((unsigned)team);
+    l->turns = ceil_div(a->wide * a->batch * team, warps);
+    if (!kernel || !normed)
+        return !kernel || gpu_launch(r->stream, op, kernel, l->turns, QMV_THREADS, args);
+    int64_t blocks = gpu_even_blocks(gpu_of(r), l->turns, QMV_BLOCKS);
+    return gpu_launch_with_norm(r->stream, op, kernel, blocks, QMV_THREADS, args, &l->norm.y);
 }
 
 /* Does its kernel read the matrix, whose rows begin at multiples of 16 bytes, as x does? */
@@ -334,7 +342,8 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, 
         return has_groups(r, a, t) ? launch_groups(r, a, f, bits, t) : launch_warps(r, a, f, bits, t);
     bool few = a->transpose && a->m <= FEW;
     if (is_read_by_lines(a, f)) {
-        struct qmv_lines_args l = { *a, { { a->y, a->w, a->scales, a->biases, NULL, a->n, 0 } }, 1, 0 };
+        struct qmv_lines_args l = { .a = *a, .matrices = 1 };
+        l.of[0] = (struct qmv_lines){ a->y, a->w, a->scales, a->biases, NULL, a->n, 0 };
         l.a.wide = (uint32_t)ceil_div(a->n, QMV_ROWS);
         return launch_lines(r, &l, f, t);
     }

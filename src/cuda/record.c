@@ -2,17 +2,18 @@
  *
  * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one of a graph
  * that has been launched before costs less than 2.  From the ninth launch on, of a batch or since something else was
- * queued, launches are kept on a tape (tape.h), TAPE_MOST at a time, and queued on the stream as a graph.
+ * queued, launches are kept on a tape (tape.h), as many as have been queued before, up to TAPE_MOST, and queued on the
+ * stream as a graph.
  *
- * Of a tape of kernels of ours the graph is a chain of as many, which is updated to these from a capture of them: the
- * first time there is none yet, and they are queued one by one, as few are, since capturing, updating and launching
- * take longer than two or three launches do.
+ * What a library does is on tapes too, once it is known, and a tape that comes again has a graph of its own, whose
+ * kernels get the arguments that differ.  A library's may look at memory before what is ahead of them has ended, which
+ * ours that begin early do not, so such a graph is nobody else's; nor can a library's be updated, so that it is another
+ * tape where its addresses differ.  The one that was used longest ago makes room for a new one.  A stream whose graphs
+ * are mostly new ones makes no more for a while.
  *
- * With MLX_CUDA_GRAPH_PRODUCTS=1 what a library does is on tapes too, and a tape that comes again has a graph of its
- * own, whose kernels get the arguments that differ.  A library's may look at memory before what is ahead of them has
- * ended, which ours that begin early do not, so such a graph is nobody else's; nor can a library's be updated, so that
- * it is another tape where its addresses differ.  The one that was used longest ago makes room for a new one.  A stream
- * whose graphs are mostly new ones makes no more for a while.
+ * Of other tapes, of kernels of ours alone, the graph is a chain of as many, which is updated to these from a capture
+ * of them: the first time there is none yet, and they are queued one by one, as few are, since capturing, updating and
+ * launching take longer than two or three launches do.  MLX_CUDA_GRAPH_PRODUCTS=0 has such chains alone.
  *
  * Invariant: what is on the tape is queued before anything else is on the stream (gpu_direct), whichever thread does
  * that: captures are relaxed, and all of this is under the stream's lock. */
@@ -26,9 +27,9 @@ enum {
     ALONE = 8, /* launches in a row, after which the next are kept */
     FEW = 3,
     REFUSED = 4,
-    KEPT = 32,
-    SEEN = 128,
-    MADE = 128,   /* graphs of tapes, after which a third at least must have been there, */
+    KEPT = 64,
+    SEEN = 256,
+    MADE = 256,   /* graphs of tapes, after which a third at least must have been there, */
     TRIED = 1024, /* or so many are not made */
 };
 
@@ -56,7 +57,7 @@ static bool may_record(void)
 static bool may_replay(void)
 {
     static atomic_int kept;
-    return setting_switch_kept(&kept, "MLX_CUDA_GRAPH_PRODUCTS", false);
+    return setting_switch_kept(&kept, "MLX_CUDA_GRAPH_PRODUCTS", true);
 }
 
 static int put_each(struct gpu_stream *q)
@@ -325,9 +326,10 @@ static bool keeps(struct gpu_stream *q)
     return keeps;
 }
 
+/* A tape is as long as all that was queued ahead of it: the device begins early, and there are few tapes. */
 static void after_entry(struct gpu_stream *q)
 {
-    if (q->tape.n == TAPE_MOST)
+    if (q->tape.n == TAPE_MOST || 2 * q->tape.n >= q->launches)
         flush_tape(q);
 }
 

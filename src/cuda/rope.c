@@ -58,6 +58,23 @@ static void find_turns(struct rope_call *c, double base)
     memcpy(c->turns, last.turns, (size_t)c->pairs * sizeof *c->turns);
 }
 
+/* How many positions a block has the sines of: as many as its threads make one each of, or two where that is all. */
+static void share_sines(struct rope_call *c)
+{
+    int64_t span = least(c->length * c->pairs <= ROPE_SHARED ? c->length : ROPE_THREADS / c->pairs, c->length);
+    c->span = c->groups == 1 ? (uint32_t)greatest(span, 1) : 0;
+    c->spans = c->span ? (uint32_t)ceil_div(c->length, c->span) : 0;
+}
+
+/* Rows of a block: no more than it takes to have blocks for all of the device, and a unit for each thread at least. */
+static void cut_together(const struct run *r, const struct rope_call *c, struct rope_rows *o)
+{
+    enum { BLOCKS = 4, MOST = 4096 }; /* BLOCKS: of a multiprocessor */
+    int64_t blocks = (int64_t)gpu_of(r)->multiprocessors * BLOCKS;
+    int64_t chunks = greatest(blocks / c->spans, 1), some = ceil_div(ROPE_THREADS, (int64_t)c->span * c->units);
+    o->each = least(least(greatest(ceil_div(o->rows, chunks), some), MOST), o->rows);
+}
+
 /* Pairs `first` on, as many as a launch has. */
 static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, int64_t first)
 {
@@ -69,12 +86,17 @@ static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, i
     c->units = c->quads + (uint32_t)(first ? 0 : ceil_div(rest, 2 * ROPE_PAIRS));
     if (!c->freqs)
         find_turns(c, a->base);
-    c->together = c->groups == 1 && c->length * c->pairs <= ROPE_SHARED;
+    share_sines(c);
     for (int i = 0; i < c->arrays; i++) {
         struct rope_rows *o = &c->of[i];
-        o->n = c->groups * o->chunks * c->length * c->units;
         o->begin = blocks;
-        blocks += ceil_div(o->n, ROPE_THREADS);
+        if (c->span) {
+            cut_together(r, c, o);
+            blocks += c->spans * ceil_div(o->rows, o->each);
+        } else {
+            o->n = c->groups * o->chunks * c->length * c->units;
+            blocks += ceil_div(o->n, ROPE_THREADS);
+        }
     }
     return gpu_launch(r->stream, "rope", kernel, blocks, ROPE_THREADS, (void *[]){ c });
 }

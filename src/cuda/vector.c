@@ -2,6 +2,7 @@
 #include "cuda/vector.h"
 
 #include "core/shape.h"
+#include "cuda/kernels/rows.h"
 #include "ops/quantize.h"
 
 /* matmul's, or packed weights of 4 or 8 bits, which lie along their lines. */
@@ -26,6 +27,30 @@ bool gpu_share_a_vector(const struct node *n, const struct node *first)
     mx x = n->in[0], y = first->in[0];
     return x->buf == y->buf && x->offset == y->offset && x->dtype == y->dtype && dim(x, -1) == dim(y, -1) &&
            x->strides[x->ndim - 1] == y->strides[y->ndim - 1];
+}
+
+static bool lies_in(const void *p, const void *from, int64_t bytes)
+{
+    return (uintptr_t)p - (uintptr_t)from < (uintptr_t)bytes;
+}
+
+bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_t k, int n, const void *const c[],
+                        struct vector_norm *norm)
+{
+    struct rows_args a;
+    int64_t bytes = k * (int64_t)dtype_size(t);
+    if (!gpu_holds_norm(gpu_stream(r->stream), v, t, &a) || a.n != k || bytes > VECTOR_NORM_BYTES)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (lies_in(c[i], a.y, bytes))
+            return false;
+    *norm = (struct vector_norm){ a.y, a.x, a.weight, a.bias, a.eps, a.centered, a.team };
+    return true;
+}
+
+int64_t gpu_even_blocks(const struct gpu *g, int64_t turns, int at_once)
+{
+    return ceil_div(turns, ceil_div(turns, (int64_t)g->multiprocessors * at_once));
 }
 
 static bool describe(struct stream *s, struct entry *const m[], int i, struct vector_matrix *v)

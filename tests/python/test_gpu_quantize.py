@@ -257,3 +257,36 @@ def test_infinite_and_huge_numbers(bits, rows):
         with np.errstate(all="ignore"):
             want = (x.astype(np.float64) @ w.T).astype(np.float32)
         assert np.allclose(y, want, rtol=1e-4, atol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("size", [576, 1024, 2112, 4096, 8192])
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("dtype", SINGLES, ids=str)
+def test_a_norm_before_packed_products(dtype, bits, size):
+    """One launch, and the bits of two, whoever else looks at the norm."""
+    fmt = ("affine", bits, 32)
+    x, w, b = (normal(dtype, *s, seed=i) for i, s in enumerate([(1, size), (size,), (size,)]))
+    m = [packed(dtype, fmt, n, size, seed=n) for n in ((37, 512, 131) if size < 2000 else (5419, 24, 600))]
+    wild = x * mx.where(mx.arange(size) == 70, mx.array(float("inf"), dtype), 1)
+    mx.eval(x, w, b, wild)
+    multiplied = lambda y: [mx.quantized_matmul(y, *k, transpose=True, **settings(fmt)) for k in m]  # noqa: E731
+    gate = lambda y: nn.silu(multiplied(y)[1]) * multiplied(y)[1]  # noqa: E731
+    joins = size * dtype.size <= 16384
+    with mx.stream(mx.gpu):
+        for norm in (
+            lambda: mx.fast.rms_norm(x, w, 1e-5),
+            lambda: mx.fast.layer_norm(x, w, b, 1e-5),
+            lambda: mx.fast.rms_norm(wild, None, 1e-5),
+        ):
+            mx.eval(y := norm())
+            products, exp = multiplied(y), mx.exp(y)
+            mx.eval(products, exp)
+            got, n = launches(lambda norm=norm: multiplied(norm()))
+            assert all(mx.array_equal(a, z, equal_nan=True).item() for a, z in zip(got, products, strict=True))
+            assert n in (None, 1) or not joins
+            got, _ = launches(lambda norm=norm: [multiplied(y := norm())[1], mx.exp(y)])
+            assert mx.array_equal(got[0], products[1], equal_nan=True).item()
+            assert mx.array_equal(got[1], exp, equal_nan=True).item()
+            mx.eval(expected := gate(y))
+            got, _ = launches(lambda norm=norm: gate(norm()))
+            assert mx.array_equal(got, expected, equal_nan=True).item()

@@ -90,10 +90,11 @@ KERNEL(K(cu_attention_merge), struct attention_call)
 FN void merge_as_last(const struct attention_call *a, int64_t unit, T *room)
 {
     SHARED uint32_t before;
-    FENCE();
     BARRIER();
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
+        FENCE(); /* of what all threads wrote */
         before = ATOMIC_ADD(&a->arrived[unit], 1);
+    }
     BARRIER();
     if (before + 1 < (uint32_t)a->pieces)
         return;

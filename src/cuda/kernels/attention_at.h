@@ -118,14 +118,12 @@ FN int called_off(const struct attention_call *a)
 #endif
 }
 
-/* `tile`: rows of a block; `width`: its columns. */
-FN struct spot spot_of(const struct attention_call *a, int tile, int width)
+/* `tile`: rows of a block; rest: what is left of its number. */
+FN struct spot spot_at(const struct attention_call *a, int64_t row, int64_t column, int64_t rest, int tile)
 {
     struct spot s;
-    int64_t t = rest_of(blockIdx.x, a->tiles), rest = over(blockIdx.x, a->tiles);
-    s.row = (a->causal ? a->tiles - 1 - t : t) * tile; /* those that see more begin first */
-    s.column = rest_of(rest, a->chunks) * width;
-    rest = over(rest, a->chunks);
+    s.row = row;
+    s.column = column;
     s.piece = rest_of(rest, a->pieces);
     s.unit = over(rest, a->pieces);
     int64_t b = over(s.unit, a->kv), h = rest_of(s.unit, a->kv);
@@ -141,6 +139,15 @@ FN struct spot spot_of(const struct attention_call *a, int tile, int width)
     s.end = limit < s.end ? limit : s.end;
     return s;
 }
+/* `width`: its columns. */
+FN struct spot spot_of(const struct attention_call *a, int tile, int width)
+{
+    int64_t t = rest_of(blockIdx.x, a->tiles), rest = over(blockIdx.x, a->tiles);
+    t = a->causal ? a->tiles - 1 - t : t; /* those that see more begin first */
+    return spot_at(a, t * tile, rest_of(rest, a->chunks) * width, over(rest, a->chunks), tile);
+}
+/* Of a block that has all rows and columns of a unit. */
+FN struct spot spot_of_unit(const struct attention_call *a, int tile) { return spot_at(a, 0, 0, blockIdx.x, tile); }
 
 /* How many keys all rows of the block see. */
 FN int64_t seen_by_all(const struct attention_call *a, const struct spot *s, int tile)

@@ -8,7 +8,7 @@
  * reads or writes any memory (gpu_launch_shared).  An EARLY_KERNEL, or EARLY_BOUNDED_KERNEL, says
  * AFTER_LAUNCH_BEFORE() itself, or its halves: AFTER_LAUNCH(), which waits, and LAUNCH_NEXT(), from which on blocks of
  * the next kernel take what place there is, which may be too early.  Ahead of the wait FETCH_AHEAD(p) has the cache
- * fetch the 128 bytes around p, which may be written meanwhile.
+ * fetch the 128 bytes around p, which may be written meanwhile, FETCH_PIECE_AHEAD(p, bytes) as many sixteens of bytes.
  *
  * Inside are threadIdx, blockIdx, blockDim and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for
  * all threads of a block; more than 48 KiB of it are one SHARED_BYTES of a kernel, of as many bytes as it is launched
@@ -34,10 +34,13 @@
 #define AFTER_LAUNCH() asm volatile("griddepcontrol.wait;" ::: "memory")
 #define LAUNCH_NEXT() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define FETCH_AHEAD(p) asm volatile("prefetch.global.L2 [%0];" ::"l"(p))
+#define FETCH_PIECE_AHEAD(p, bytes) \
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "r"(bytes))
 #else
 #define AFTER_LAUNCH()
 #define LAUNCH_NEXT()
 #define FETCH_AHEAD(p) ((void)(p))
+#define FETCH_PIECE_AHEAD(p, bytes) ((void)(p), (void)(bytes))
 #endif
 #define AFTER_LAUNCH_BEFORE() \
     do {                      \
@@ -112,6 +115,7 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define AFTER_LAUNCH()
 #define LAUNCH_NEXT()
 #define FETCH_AHEAD(p) ((void)(p))
+#define FETCH_PIECE_AHEAD(p, bytes) ((void)(p), (void)(bytes))
 #define KERNEL(name, type) EMULATED_KERNEL(name, type)
 #define BOUNDED_KERNEL(name, type, threads, blocks) EMULATED_KERNEL(name, type)
 #define EARLY_KERNEL(name, type) EMULATED_KERNEL(name, type)

@@ -12,8 +12,7 @@
 
 #include "cuda/kernels/product_results.h"
 #if defined HALF || defined LARGE
-#include "cuda/kernels/norm_sums.h"
-#include "cuda/kernels/rows.h"
+#include "cuda/kernels/vector_norm.h"
 #include "cuda/kernels/vector_results.h"
 #endif
 
@@ -220,64 +219,6 @@ FN struct lines lines_of(const struct product_lines_args *a, int64_t group)
     return l;
 }
 
-/* A norm is made as cu_norm_held makes it, bit for bit: double sums of LANES elements each, as many for a thread of a
- * team as it holds, then of the team's.  It stays in shared memory. */
-enum { NORM_MOST = PRODUCT_NORM_BYTES / (int)sizeof(S) };
-union normed {
-    double some[NORM_MOST / LANES];
-    S v[NORM_MOST];
-    struct words4 align;
-};
-FN_APART double norm_sum(const struct product_lines_args *a, double *some, int squares, T mean)
-{
-    SHARED double of_warp[ROWS_THREADS / 32];
-    const int chunks = (int)(a->k / LANES), team = a->norm.team;
-    BARRIER();
-    for (int c = (int)threadIdx.x; c < chunks; c += LINE_THREADS) {
-        union lanes u;
-        T v[LANES];
-        COPY_LANES(u.v, (const S *)a->norm.x + c * LANES, sizeof u.v);
-        for (int j = 0; j < LANES; j++) v[j] = IN(u.v[j]) - mean;
-        some[c] = squares ? dot_of(v, v) : sum_of(v);
-    }
-    BARRIER();
-    for (int t = (int)threadIdx.x; t < team; t += LINE_THREADS) {
-        double sum = 0;
-        for (int c = t; c < chunks; c += team) sum += some[c];
-        for (int bits = 16; bits > 0; bits /= 2) sum += SHUFFLE_XOR(sum, bits);
-        of_warp[t / 32] = sum;
-    }
-    BARRIER();
-    double sum = of_warp[0];
-    for (int w = 1; w < team / 32; w++) sum += of_warp[w];
-    return sum;
-}
-FN_APART void make_norm(const struct product_lines_args *a, union normed *to)
-{
-    T mean = a->norm.centered ? (T)(norm_sum(a, to->some, 0, 0) / (double)a->k) : (T)0;
-    T scale = (T)(1 / sqrt_f64(norm_sum(a, to->some, 1, mean) / (double)a->k + a->norm.eps));
-    for (int64_t k = (int64_t)threadIdx.x * LANES; k < a->k; k += LINE_THREADS * LANES) {
-        union lanes v, by, more;
-        COPY_LANES(v.v, (const S *)a->norm.x + k, sizeof v.v);
-        if (a->norm.weight) {
-            COPY_LANES(by.v, (const S *)a->norm.weight + k, sizeof by.v);
-        }
-        if (a->norm.bias) {
-            COPY_LANES(more.v, (const S *)a->norm.bias + k, sizeof more.v);
-        }
-        for (int j = 0; j < LANES; j++) {
-            T x = (IN(v.v[j]) - mean) * scale;
-            x = a->norm.weight ? x * IN(by.v[j]) : x;
-            v.v[j] = OUT(a->norm.bias ? x + IN(more.v[j]) : x);
-        }
-        COPY_LANES(to->v + k, v.v, sizeof v.v);
-        if (blockIdx.x == 0) {
-            PUT_LANES((S *)a->norm.y + k, v.v, sizeof v.v);
-        }
-    }
-    BARRIER();
-}
-
 /* v times the lines of the block's group, or, where there are `many`, of one group in every gridDim.x. */
 FN void multiply_lines(const struct product_lines_args *a, const S *v, const int many)
 {
@@ -346,7 +287,7 @@ EARLY_BOUNDED_KERNEL(K(cu_product_lines_normed), struct product_lines_args, LINE
     SHARED union normed normed;
     AFTER_LAUNCH();
     if (a.norm.y)
-        make_norm(&a, &normed);
+        make_norm(&a.norm, a.k, &normed);
     multiply_lines(&a, a.norm.y ? normed.v : (const S *)a.v, 1);
 }
 #endif

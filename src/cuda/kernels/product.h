@@ -6,6 +6,8 @@
 #include <stdint.h>
 #endif
 
+#include "cuda/kernels/rows.h"
+
 /* A block makes a tile of that many rows and columns; pieces of k are multiples of PRODUCT_STEP. */
 enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_STEP = 32, PRODUCT_DIMS = 8 };
 /* Threads of a block; of tiles of half types, whose warps multiply matrices where they can. */
@@ -78,19 +80,12 @@ struct product_args {
 /* A vector with lines of several matrices (product_lines): those of one, which groups of PRODUCT_LINES `first` and up
  * have.  Steps are in elements.  Two that are `gated` have half of each group: one result, silu of the first's, rounded
  * once and once more, times the second's, is of both. */
-enum { PRODUCT_MATRICES = 4, PRODUCT_LINE_BLOCKS = 6, PRODUCT_NORM_BYTES = 16384 };
+enum { PRODUCT_MATRICES = 4, PRODUCT_LINE_BLOCKS = 6 };
 struct product_lines {
     void *y;
     const void *x, *c; /* c: NULL, or what is added */
     int64_t m, line, y_row, c_row;
     int64_t first;
-};
-/* The vector v is the norm (rows.h) of x, and is written to y, where it belongs; y NULL: it is there. */
-struct product_norm {
-    void *y;
-    const void *x, *weight, *bias; /* weight, bias: NULL: none */
-    double eps;
-    int32_t centered, team;
 };
 struct product_lines_args {
     struct product_lines of[PRODUCT_MATRICES];
@@ -100,7 +95,7 @@ struct product_lines_args {
     const void *v;
     int64_t k, groups; /* groups: of all matrices; blocks are as many or, for a norm, fewer */
     double alpha, beta;
-    struct product_norm norm;
+    struct vector_norm norm;
 };
 
 /* Rows of matrices of a batch, in memory as they are read, which are copied to begin at multiples of 16 bytes: `step`

@@ -9,6 +9,8 @@
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/quantize_at.h"
 #ifndef WIDE
+typedef float T;
+#include "cuda/kernels/vector_norm.h"
 #include "cuda/kernels/vector_results.h"
 #endif
 #include "cuda/kernels/warp.h"
@@ -347,97 +349,7 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
         ((S *)a->y)[(place * a->m + v0 + lane / R) * a->n + row + lane % R] = OUT(y);
 }
 
-/* One row of x with rows of matrices of codes of 4 or 8 bits, which begin at multiples of 16 bytes: a thread has 16
- * bytes of each of QMV_ROWS rows at once, which have one scale, and what they are multiplied with once for all. */
-FN void multiply_lines(const int f, const struct qmv_lines_args *all)
-{
-    enum { R = QMV_ROWS, WARPS = QMV_THREADS / 32 };
-    SHARED float parts[WARPS][R];
-    const struct qmm_args *a = &all->a;
-    const int n = 128 / bits_of(f), words = words_of(f), each = 4 / words, most = all->gated ? R / 2 : R;
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, in_team = warp % a->team, number_of = 0;
-    uint32_t at = (blockIdx.x * WARPS + (uint32_t)warp) / (uint32_t)a->team, place = at / a->wide;
-    at %= a->wide;
-    UNROLLED
-    for (int i = 1; i < QMV_MATRICES; i++)
-        if (i < all->matrices && !all->gated && at >= all->of[i].first)
-            number_of = i;
-    const struct qmv_lines *of = &all->of[number_of];
-    int64_t row = (int64_t)(at - of->first) * most, rows = of->n - row < most ? of->n - row : most,
-            row_groups = a->k >> a->log_group;
-    int chunks = (int)(a->k / n), mine = place < a->batch ? chunks : 0, step = 32 * a->team;
-    AFTER_LAUNCH();
-    struct matrices p = matrices_of(a, mine ? place : 0);
-    int64_t line[R];
-    const struct words4 *w[R];
-    float total[R] = { 0 };
-    const void *scales[2] = { of->scales, of->scales }, *biases[2] = { of->biases, of->biases };
-    const struct words4 *first[2] = { (const struct words4 *)(all->matrices > 1 ? of->w : p.w) };
-    first[1] = first[0];
-    if (all->gated) {
-        first[1] = (const struct words4 *)of[1].w;
-        scales[1] = of[1].scales;
-        biases[1] = of[1].biases;
-    }
-    UNROLLED
-    for (int r = 0; r < R; r++) {
-        int here = all->gated ? r % (R / 2) : r;
-        line[r] = row + (here < rows ? here : 0);
-        w[r] = first[r / (R / 2)] + line[r] * chunks;
-    }
-    ROLLED
-    for (int c = in_team * 32 + lane; c < mine; c += step) {
-        union {
-            struct words4 all;
-            uint32_t word[4];
-        } d[R];
-        float s[R], b[R], x[MOST_ELEMENTS], sum = 0;
-        int group = c * n >> a->log_group;
-        UNROLLED
-        for (int r = 0; r < R; r++) read16_once(&d[r].all, w[r] + c);
-        UNROLLED
-        for (int r = 0; r < R; r++)
-            factors_at(f, scales[r / (R / 2)], biases[r / (R / 2)], p.group + line[r] * row_groups + group, &s[r],
-                       &b[r]);
-        load_x(x, p.x + (int64_t)c * n, n, 1);
-        for (int j = 0; j < n; j++) sum += x[j];
-        UNROLLED
-        for (int r = 0; r < R; r++) {
-            float part = 0;
-            UNROLLED
-            for (int j = 0; j < n; j++) part = __builtin_fmaf(number(f, d[r].word, j), x[j], part);
-            total[r] = __builtin_fmaf(b[r], sum, __builtin_fmaf(s[r], part, total[r]));
-        }
-    }
-    LAUNCH_NEXT();
-    UNROLLED
-    for (int r = 0; r < R; r++) {
-        if (total[r] - total[r] != 0) { /* this thread's 16 bytes are some chunks that follow each other */
-            total[r] = 0;
-            for (int i = 0; i < each; i++)
-                total[r] += row_by_numbers(f, a->log_group, scales[r / (R / 2)], biases[r / (R / 2)], p.x,
-                                           (const uint32_t *)w[r], p.group + line[r] * row_groups,
-                                           (in_team * 32 + lane) * each + i, step * each, (int64_t)mine * each);
-        }
-        for (int bits = 16; bits > 0; bits /= 2) total[r] += SHUFFLE_XOR(total[r], bits);
-        if (lane == 0)
-            parts[warp][r] = total[r];
-    }
-    BARRIER();
-    if (in_team || lane >= rows || place >= a->batch)
-        return;
-    int other = lane + R / 2 < R ? lane + R / 2 : lane;
-    float sum = parts[warp][lane], more = parts[warp][other];
-    for (int i = 1; i < a->team; i++) {
-        sum += parts[warp + i][lane];
-        more += parts[warp + i][other];
-    }
-    const S *c = of->c ? (const S *)of->c + row + lane : NULL;
-    ((S *)of->y)[place * of->n + row + lane] = all->gated ? gated_result(sum, more) : added_result(sum, c);
-}
-
-EARLY_KERNEL(K(cu_qmv_lines_u4), struct qmv_lines_args) { multiply_lines(FORMAT_u4, &a); }
-EARLY_KERNEL(K(cu_qmv_lines_u8), struct qmv_lines_args) { multiply_lines(FORMAT_u8, &a); }
+#include "cuda/kernels/quantize_lines.inc"
 
 /* Squares of the product: numbers and rows of x meet in shared memory. */
 FN void multiply_square(const int f, const struct qmm_args *a)

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #endif
 
+#include "cuda/kernels/rows.h"
+
 /* X(name, bits): integers of so many bits, e2m1 with scales in e8m0, e4m3, e2m1 with scales in e4m3. */
 #define QUANT_FORMATS(X) \
     X(u1, 1)             \
@@ -31,6 +33,7 @@ enum {
     QUANT_EACH = 8,
     QMV_THREADS = 128,
     QMV_ROWS = 4,
+    QMV_BLOCKS = 5, /* of a multiprocessor, where lines are read 16 bytes at a time */
     QMV_VECTORS = 4,
     QMM_THREADS = 256,
     QMM_SIDE = 64,
@@ -112,7 +115,9 @@ struct qmv_lines {
 struct qmv_lines_args {
     struct qmm_args a; /* `wide`: groups of all matrices; the rest is the first one's */
     struct qmv_lines of[QMV_MATRICES];
-    int32_t matrices, gated;
+    int32_t matrices, gated, team_bits; /* team_bits: warps that have a group together, as a power of two */
+    int64_t turns;                      /* of what a block does: blocks are as many or, for a norm, fewer */
+    struct vector_norm norm;
 };
 
 #endif

@@ -76,20 +76,68 @@ FN double angle_of(const struct rope_call *a, int64_t group, int64_t t, int64_t 
     return p * (a->freqs ? a->sign * (1 / (double)((const T *)a->freqs)[a->first + point]) : a->turns[point]);
 }
 
-KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
+FN void rotate(const struct rope_call *a, int whole, S *y, const S *x, int64_t i, int n, const T c[EACH],
+               const T s[EACH])
+{
+    T u[2][EACH], v[2][EACH];
+    load(u, a, whole, x, i, n);
+    for (int k = 0; k < EACH; k++) {
+        v[0][k] = u[0][k] * c[k] - u[1][k] * s[k];
+        v[1][k] = u[0][k] * s[k] + u[1][k] * c[k];
+    }
+    store(a, whole, y, i, n, v);
+}
+
+/* Of a row, the unit's elements that are not rotated. */
+FN void copy_rest(const struct rope_call *a, S *y, const S *x, int64_t unit)
+{
+    int64_t i = 2 * a->half + (unit - a->quads) * 2 * EACH, stop = i + 2 * EACH < a->width ? i + 2 * EACH : a->width;
+    for (; i < stop; i++) y[i] = x[i];
+}
+
+/* Rows that share positions; `all`: rows. */
+FN void rotate_together(const struct rope_call *a, const struct rope_rows *r, int64_t all)
 {
     SHARED T cosines[ROPE_SHARED], sines[ROPE_SHARED];
+    uint32_t block = (uint32_t)(blockIdx.x - r->begin), pairs = (uint32_t)a->pairs, span = a->span, units = a->units;
+    int64_t t0 = (int64_t)(block % a->spans) * span, row0 = (int64_t)(block / a->spans) * r->each;
+    uint32_t rows = (uint32_t)(r->rows - row0 < r->each ? r->rows - row0 : r->each);
+    span = a->length - t0 < span ? (uint32_t)(a->length - t0) : span;
+    for (uint32_t i = threadIdx.x; i < span * pairs; i += ROPE_THREADS) {
+        struct turn by = turn_by(angle_of(a, 0, t0 + i / pairs, i % pairs));
+        cosines[i] = (T)by.c;
+        sines[i] = (T)by.s;
+    }
+    BARRIER();
+    ROLLED
+    for (uint32_t at = threadIdx.x; at < rows * span * units; at += ROPE_THREADS) {
+        uint32_t unit = at % units, line = at / units, t = line % span;
+        int64_t row = row0 + line / span;
+        const S *x = (const S *)r->x + (t0 + t) * r->position + row_place(r, row, all);
+        S *y = (S *)r->y + (row * a->length + t0 + t) * a->width;
+        if (unit >= a->quads) {
+            copy_rest(a, y, x, unit);
+            continue;
+        }
+        uint32_t i = unit * EACH, first = t * pairs;
+        int n = (int)(pairs - i < EACH ? pairs - i : EACH);
+        T c[EACH], s[EACH];
+        for (uint32_t k = 0; k < EACH; k++) {
+            c[k] = cosines[first + (i + k < pairs ? i + k : i)];
+            s[k] = sines[first + (i + k < pairs ? i + k : i)];
+        }
+        rotate(a, r->whole, y, x, a->first + i, n, c, s);
+    }
+}
+
+KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
+{
     const struct rope_rows *r = &a.of[a.arrays > 1 && (int64_t)blockIdx.x >= a.of[1].begin];
     const int whole = r->whole;
     int64_t at = ((int64_t)blockIdx.x - r->begin) * blockDim.x + threadIdx.x, all = a.groups * r->rows;
-    if (a.together) {
-        int pairs = (int)a.pairs;
-        for (int i = (int)threadIdx.x; i < (int)a.length * pairs; i += ROPE_THREADS) {
-            struct turn by = turn_by(angle_of(&a, 0, i / pairs, i % pairs));
-            cosines[i] = (T)by.c;
-            sines[i] = (T)by.s;
-        }
-        BARRIER();
+    if (a.span) {
+        rotate_together(&a, r, all);
+        return;
     }
     if (at >= r->n)
         return;
@@ -98,39 +146,23 @@ KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
     int64_t first = at * r->rows; /* of the group */
     const S *x = (const S *)r->x + t * r->position;
     S *y = (S *)r->y + t * a.width;
-    if (unit >= a.quads) { /* behind the points */
-        int64_t i = 2 * a.half + (unit - a.quads) * 2 * EACH, stop = i + 2 * EACH < a.width ? i + 2 * EACH : a.width;
+    if (unit >= a.quads) {
         for (; row < end; row++)
-            for (int64_t k = i; k < stop; k++)
-                y[(first + row) * a.length * a.width + k] = x[row_place(r, first + row, all) + k];
+            copy_rest(&a, y + (first + row) * a.length * a.width, x + row_place(r, first + row, all), unit);
         return;
     }
     int64_t i = unit * EACH;
     int n = a.pairs - i < EACH ? (int)(a.pairs - i) : EACH;
-    T c[EACH], s[EACH], u[2][EACH], v[2][EACH];
-    if (a.together) {
-        for (int k = 0; k < EACH; k++) {
-            int64_t j = t * a.pairs + (k < n ? i + k : i);
-            c[k] = cosines[j];
-            s[k] = sines[j];
-        }
-    } else {
-        double angle[EACH];
-        for (int k = 0; k < EACH; k++) /* all are read before the first takes its time */
-            angle[k] = angle_of(&a, at, t, k < n ? i + k : i);
-        for (int k = 0; k < EACH; k++) {
-            struct turn by = turn_by(angle[k]);
-            c[k] = (T)by.c;
-            s[k] = (T)by.s;
-        }
+    double angle[EACH];
+    T c[EACH], s[EACH];
+    for (int k = 0; k < EACH; k++) /* all are read before the first takes its time */
+        angle[k] = angle_of(&a, at, t, k < n ? i + k : i);
+    for (int k = 0; k < EACH; k++) {
+        struct turn by = turn_by(angle[k]);
+        c[k] = (T)by.c;
+        s[k] = (T)by.s;
     }
-    i += a.first;
-    for (; row < end; row++) {
-        load(u, &a, whole, x + row_place(r, first + row, all), i, n);
-        for (int k = 0; k < EACH; k++) {
-            v[0][k] = u[0][k] * c[k] - u[1][k] * s[k];
-            v[1][k] = u[0][k] * s[k] + u[1][k] * c[k];
-        }
-        store(&a, whole, y + (first + row) * a.length * a.width, i, n, v);
-    }
+    for (; row < end; row++)
+        rotate(&a, whole, y + (first + row) * a.length * a.width, x + row_place(r, first + row, all), a.first + i, n, c,
+               s);
 }

@@ -16,10 +16,10 @@ enum {
     ROPE_ARRAYS = 2
 };
 
-/* Rows of `width` elements, at `length` positions for each of `rows` that share an offset, one of `groups`.  A thread
- * rotates ROPE_PAIRS points at one position, with the same sines, in `each` of those rows; threads behind `quads` copy
- * what is not rotated.  Where all positions have no more than ROPE_SHARED points, as the one that is written has, each
- * block makes the sines of all `together`, one or two by each thread: they take longer than all else.
+/* Rows of `width` elements, at `length` positions for each of `rows` that share an offset, one of `groups`.  Sines take
+ * longer than all else.  Where there is one group, a block has `each` rows at `span` positions: it makes the sines of
+ * their points, ROPE_SHARED at most, first.  Else a thread rotates ROPE_PAIRS points at one position, with the same
+ * sines, in `each` rows.  Of the units along a row those behind `quads` are copied, which are not rotated.
  *
  * Two arrays, as queries and keys are, may be one launch: blocks `begin` and up have the second. */
 struct rope_rows {
@@ -41,8 +41,8 @@ struct rope_call {
     uint32_t length, quads, units;     /* units: of threads along a row */
     int64_t width, half, first, pairs; /* pairs first to first + pairs are of this launch */
     double scale, sign;
-    int32_t together;
-    int32_t pairwise; /* points are neighbours; else `half` apart */
+    uint32_t span, spans; /* span 0: threads make sines; spans: so many are all positions */
+    int32_t pairwise;     /* points are neighbours; else `half` apart */
     double turns[ROPE_TURNS];
 };
 

@@ -1,4 +1,4 @@
-/* rows.h: the arguments of rows.cu. */
+/* rows.h: the arguments of rows.cu, and of norms elsewhere. */
 #ifndef MX_CUDA_KERNELS_ROWS_H
 #define MX_CUDA_KERNELS_ROWS_H
 
@@ -29,6 +29,17 @@ struct rows_args {
     int64_t pieces;
     int32_t centered; /* layer_norm; else rms_norm */
     int32_t whole;    /* n is a multiple of LANES, and all is aligned to 16 bytes */
+};
+
+/* The largest norm that blocks make which multiply it with matrices (vector_norm.h). */
+enum { VECTOR_NORM_BYTES = 16384 };
+
+/* The vector is the norm of x, and is written to y, where it belongs; y NULL: it is there. */
+struct vector_norm {
+    void *y;
+    const void *x, *weight, *bias; /* weight, bias: NULL: none */
+    double eps;
+    int32_t centered, team;
 };
 
 #endif
