@@ -303,7 +303,7 @@ def test_cache_lets_go_of_what_is_not_used_again():
         mx.eval(mx.ones(n * 300_000) + 1)
     burst = mx.get_cache_memory()
     x = mx.ones(1_000_000)
-    for _ in range(2000):
+    for _ in range(5000 if mx.default_device() == mx.gpu else 2000):  # where taking memory costs more it is kept longer
         mx.eval(mx.exp(x))
     assert mx.get_cache_memory() < burst / 8
     # two turns of a loop that takes 32 blocks at once take no new memory: none of them was let go meanwhile

@@ -33,7 +33,7 @@ enum {
     QUANT_EACH = 8,
     QMV_THREADS = 128,
     QMV_ROWS = 4,
-    QMV_BLOCKS = 5, /* of a multiprocessor, where lines are read 16 bytes at a time */
+    QMV_BLOCKS = 4, /* of a multiprocessor, where lines are read 16 bytes at a time */
     QMV_VECTORS = 4,
     QMM_THREADS = 256,
     QMM_SIDE = 64,
