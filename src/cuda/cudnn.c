@@ -89,7 +89,7 @@ static const char *trial(struct cudnn_on *s, int gpu, bool blas)
     uint64_t memory = 0;
     float result[ALL] = { 0 };
     if (!blas)
-        return "no cuBLASLt of its CUDA";
+        return "there is no cuBLASLt of the CUDA that it is for";
     int e = dnn.create(&s->handle);
     if (e)
         return dnn.status_text(e);

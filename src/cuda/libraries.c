@@ -209,7 +209,7 @@ bool cuda_tried(enum cuda_library_name which, const char *what, int gpu, const c
 {
     if (is_logged(LOG_LIBRARIES))
         fprintf(stderr, "mlx: %s is %s%s%s on GPU %d%s%s\n", rows[which].name, why ? "not used" : "used",
-                what ? " for " : "", what ? what : "", gpu, why ? ", where it gave " : "", why ? why : "");
+                what ? " for " : "", what ? what : "", gpu, why ? ": " : "", why ? why : "");
     return !why;
 }
 

@@ -236,9 +236,12 @@ static int launch_lines(const struct run *r, enum dtype t, struct product_lines_
     static struct gpu_found found[2][DT_COUNT];
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
-    const void *added[PRODUCT_MATRICES];
-    for (int i = 0; i < l->n; i++) added[i] = l->of[i].c;
-    bool normed = gpu_norm_of_vector(r, t, l->v, l->k, l->n, added, &l->norm);
+    const void *others[2 * PRODUCT_MATRICES];
+    for (int i = 0; i < l->n; i++) {
+        others[2 * i] = l->of[i].x;
+        others[2 * i + 1] = l->of[i].c;
+    }
+    bool normed = gpu_norm_of_vector(r, t, l->v, l->k, 2 * l->n, others, &l->norm);
     const char *name = normed ? "product_lines_normed" : "product_lines";
     void *kernel = gpu_find(g, &found[normed][t], "product", name, t), *args[] = { l };
     if (!kernel || !normed)

@@ -314,9 +314,16 @@ static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, en
     static struct gpu_found found[2][FORMATS][DT_COUNT];
     struct qmm_args *a = &l->a;
     const char *op = r->node->op->name;
-    const void *added[QMV_MATRICES];
-    for (int i = 0; i < l->matrices; i++) added[i] = l->of[i].c;
-    bool normed = a->batch == 1 && gpu_norm_of_vector(r, t, a->x, a->k, l->matrices, added, &l->norm);
+    const void *others[4 * QMV_MATRICES];
+    int n = 0;
+    for (int i = 0; i < l->matrices; i++) {
+        const struct qmv_lines *of = &l->of[i];
+        others[n++] = of->w;
+        others[n++] = of->scales;
+        others[n++] = of->biases;
+        others[n++] = of->c;
+    }
+    bool normed = a->batch == 1 && gpu_norm_of_vector(r, t, a->x, a->k, n, others, &l->norm);
     void *kernel = quant_kernel(r, found[normed][f], normed ? "qmv_lines_normed" : "qmv_lines", f, t), *args[] = { l };
     int64_t warps = QMV_THREADS / 32;
     int32_t team = gpu_power_of_two(ceil_div(a->k * (f == FORMAT_u8 ? 8 : 4) / 128, 32), (int32_t)warps);

@@ -24,13 +24,14 @@
 #include "core/settings.h"
 
 enum {
-    ALONE = 8, /* launches in a row, after which the next are kept */
-    FEW = 3,
-    REFUSED = 4,
-    KEPT = 64,
-    SEEN = 256,
+    ALONE = 8,    /* launches in a row, after which the next are kept */
+    FEW = 3,      /* that are queued one by one */
+    REFUSED = 4,  /* graphs of a length that could not be made, after which no more are tried */
+    KEPT = 64,    /* graphs of tapes */
+    SEEN = 256,   /* tapes that are known to have come before */
     MADE = 256,   /* graphs of tapes, after which a third at least must have been there, */
     TRIED = 1024, /* or so many are not made */
+    MOST = 4096,
 };
 
 /* As the driver has them. */
@@ -113,6 +114,7 @@ static int queue_chain(struct gpu_stream *q)
     struct recorded_graph *kept = &q->graph[q->tape.n - 1];
     void *graph = kept->seen && kept->refused < REFUSED ? capture(q) : NULL;
     int e = CUDA_OUT_OF_MEMORY;
+    kept->refused += kept->seen && !graph && kept->refused < REFUSED;
     kept->seen = true;
     if (graph && keep_chain(kept, graph))
         e = cu.graph_launch(kept->exec, q->stream);
@@ -141,7 +143,7 @@ struct kept_tapes {
     struct kept_tape kept[KEPT];
     uint64_t seen[SEEN];
     uint64_t now;             /* tapes that were looked for */
-    int made, again, refused; /* graphs; launches of what was there; ones that were not made */
+    int made, again, refused; /* graphs, or so it was tried; launches of what was there; ones that were not made */
 };
 
 static void drop_kept(struct gpu_stream *q, struct kept_tape *k)
@@ -179,8 +181,8 @@ static bool is_node_of(void *node, const struct tape *t, int i)
     const struct tape_entry *e = &t->entry[i];
     struct kernel_node k = { NULL };
     void *args[TAPE_ARGUMENTS];
-    bool is = !cu.kernel_node_params(node, &k) && k.args && k.grid[0] == e->blocks && k.block[0] == e->threads &&
-              k.shared == e->shared;
+    bool is = !cu.kernel_node_params(node, &k) && k.function == e->kernel && k.args && k.grid[0] == e->blocks &&
+              k.block[0] == e->threads && k.shared == e->shared;
     tape_arguments(t, i, args);
     for (int n = 0; n < e->n && is; n++) is = !memcmp(k.args[n], args[n], e->size[n]);
     return is;
@@ -205,16 +207,18 @@ static bool find_nodes(struct kept_tape *k)
     return true;
 }
 
+/* Where it cannot be made, the one that was there stays. */
 static bool make_kept(struct gpu_stream *q, struct kept_tape *k, uint64_t key)
 {
-    drop_kept(q, k);
-    k->graph = capture(q);
-    if (k->graph && tape_copy(&k->tape, &q->tape) && find_nodes(k) && !cu.graph_instantiate(&k->exec, k->graph, 0)) {
-        k->key = key;
+    struct kept_tape made = { .key = key, .graph = capture(q) };
+    if (made.graph && tape_copy(&made.tape, &q->tape) && find_nodes(&made) &&
+        !cu.graph_instantiate(&made.exec, made.graph, 0)) {
+        drop_kept(q, k);
+        *k = made;
         return true;
     }
-    k->exec = NULL;
-    drop_kept(q, k);
+    made.exec = NULL;
+    drop_kept(q, &made);
     return false;
 }
 
@@ -260,14 +264,18 @@ static bool replay(struct gpu_stream *q, int *e)
     if (!there) {
         bool comes_again = *seen == key && is_worth_it(all);
         *seen = key;
+        all->made += comes_again;
         if (!comes_again || !make_kept(q, k, key))
             return false;
-        all->made++;
     } else if (!update_kept(k, &q->tape)) {
         drop_kept(q, k);
         return false;
     }
     all->again += there;
+    if (all->again == MOST) { /* what was long ago counts for less */
+        all->again /= 2;
+        all->made /= 2;
+    }
     k->used = all->now;
     *e = cu.graph_launch(k->exec, q->stream);
     if (*e == CUDA_OUT_OF_MEMORY)

@@ -43,7 +43,7 @@ static int launch_pieces(const struct run *r, void *parts, void *kernel, struct 
 }
 
 /* A norm of one row takes less than a launch does: the product that reads it makes it, if that comes next, with whole
- * warps (norm_sum of kernels/product.cu). */
+ * warps (kernels/vector_norm.h). */
 static bool may_be_held(const struct rows_args *a, enum dtype t)
 {
     return a->rows == 1 && a->whole && a->team >= 32 && (dtype_is_half(t) || t == DT_float32);

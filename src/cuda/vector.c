@@ -34,7 +34,8 @@ static bool lies_in(const void *p, const void *from, int64_t bytes)
     return (uintptr_t)p - (uintptr_t)from < (uintptr_t)bytes;
 }
 
-bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_t k, int n, const void *const c[],
+/* What is a view of the norm begins within it: it has memory of its own. */
+bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_t k, int n, const void *const others[],
                         struct vector_norm *norm)
 {
     struct rows_args a;
@@ -42,7 +43,7 @@ bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_
     if (!gpu_holds_norm(gpu_stream(r->stream), v, t, &a) || a.n != k || bytes > VECTOR_NORM_BYTES)
         return false;
     for (int i = 0; i < n; i++)
-        if (lies_in(c[i], a.y, bytes))
+        if (lies_in(others[i], a.y, bytes))
             return false;
     *norm = (struct vector_norm){ a.y, a.x, a.weight, a.bias, a.eps, a.centered, a.team };
     return true;
@@ -71,7 +72,7 @@ static int launch(const struct run *r, const struct vector_matrices *all)
     return all->of[0].kind ? gpu_launch_packed(r, all) : gpu_launch_products(r, all);
 }
 
-/* That of a producer is one more matrix, and so is what its result is added to; y becomes the sum. */
+/* That of a producer is one more matrix, with what its result is added to; y becomes the sum. */
 static int take(struct stream *s, struct epilogue *c, const struct vector_matrix *v, struct vector_matrices *all,
                 struct produced *b)
 {

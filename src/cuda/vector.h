@@ -29,10 +29,10 @@ typedef int vector_launch_fn(const struct run *r, const struct vector_matrices *
 vector_launch_fn gpu_launch_products, gpu_launch_packed;
 
 /* Is v, of k elements of this type, what a norm that waits to be queued (gpu_hold_norm) makes, and may the launch make
- * it that multiplies v with matrices and adds what is at c, which may be NULL?  Blocks make it, whenever they do, and
- * one of them writes it. */
+ * it that multiplies v?  All blocks make it and one of them writes it, whenever it does, so nothing else that the
+ * launch reads may be that: the n others, some of which may be NULL. */
 struct vector_norm;
-bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_t k, int n, const void *const c[],
+bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_t k, int n, const void *const others[],
                         struct vector_norm *norm);
 /* How many blocks have as much to do of so many turns, `at_once` of which a multiprocessor has. */
 int64_t gpu_even_blocks(const struct gpu *g, int64_t turns, int at_once);

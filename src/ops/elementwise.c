@@ -58,7 +58,7 @@ PARTIAL(abs)
 }
 /* clang-format off */
 PARTIAL(negative)   { return mx_negative(t); }
-PARTIAL(square)     { return mx_multiply(times(2, t), x[0]); }
+PARTIAL(square)     { return times(2, mx_multiply(t, x[0])); }
 PARTIAL(sqrt)       { return mx_divide(t, times(2, y)); }
 PARTIAL(rsqrt)      { return mx_divide(mx_multiply(times(-0.5, t), y), x[0]); }
 PARTIAL(exp)        { return mx_multiply(t, y); }

@@ -23,8 +23,8 @@ struct graph {
     int n_check;       /* what must be possible to make, needed or not (shapeless_check) */
     const char *fixed; /* why it serves the traced shapes only, or NULL */
     bool any_rank;
-    bool open;    /* a constant is a placeholder of a transform around the trace: not to outlive it */
-    bool *copied; /* by result: a copy is handed out (graph_hand_out); or NULL */
+    bool open;                      /* a constant is a placeholder of a transform around the trace: not to outlive it */
+    bool *copied;                   /* by result: a copy is handed out (graph_hand_out); or NULL */
     struct object *_Atomic resting; /* what who ran it last left for the next one (run/steps.h); NULL: nothing */
 };
 

@@ -285,8 +285,8 @@ def test_what_it_cannot_do_our_kernels_do(how):
     tries = {"no_handle": 0, "wrong": 1, "no_algorithm": 1, "unsupported": 1}[how]  # the trial
     assert [equal for equal, _ in results] == [True] * len(texts) and sum(n[0] for _, n in results) == tries
     assert said.strip() == {
-        "no_handle": "mlx: cublasLt is not used on GPU 0, where it gave CUBLAS_STATUS_NOT_INITIALIZED",
-        "wrong": "mlx: cublasLt is not used on GPU 0, where it gave a wrong product",
+        "no_handle": "mlx: cublasLt is not used on GPU 0: CUBLAS_STATUS_NOT_INITIALIZED",
+        "wrong": "mlx: cublasLt is not used on GPU 0: a wrong product",
     }.get(how, "mlx: cublasLt is used on GPU 0")
     if how in ("no_handle", "wrong"):
         found, _ = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(FOLDER), PRETEND=how)
@@ -522,7 +522,7 @@ def test_factors_that_cusolver_cannot_do(solver, how):
     if how == "no_handle":
         assert max(results) < 100
         for name in ("cholesky", "lu", "qr"):
-            assert f"cusolver is not used for {name} on GPU 0, where it gave CUSOLVER_STATUS_NOT_INITIALIZED" in said
+            assert f"cusolver is not used for {name} on GPU 0: CUSOLVER_STATUS_NOT_INITIALIZED" in said
         return
     for name, result in zip(("cholesky", "lu", "inv", "solve", "qr"), results):
         assert result == f"[linalg.{name}] cuSOLVER failed with CUSOLVER_STATUS_EXECUTION_FAILED; " + (
@@ -587,7 +587,7 @@ def test_what_cusolver_cannot_do(solver, how):
         "no_eig": {"by_eig": "CUSOLVER_STATUS_NOT_SUPPORTED"},
     }.get(how, {})
     for kind, name in names.items():
-        told = f"mlx: cusolver is not used for {name} on GPU 0, where it gave {why[kind]}" if kind in why else ""
+        told = f"mlx: cusolver is not used for {name} on GPU 0: {why[kind]}" if kind in why else ""
         assert (told or f"mlx: cusolver is used for {name} on GPU 0") in said.splitlines()
         assert (kind in why) == any(line.startswith(f"mlx: {name} has") for line in fallbacks(said))
 
@@ -816,7 +816,7 @@ def test_what_cufft_gives_an_error_for_our_kernels_do(cufft, call):
 def test_cufft_is_tried_first(cufft, how):
     results, said = transformed(all_made(["fft.fft(c(300, 1000))"]), cufft, PRETEND=how, MLX_LOG="libraries")
     why = {"no_handle": "CUFFT_INTERNAL_ERROR", "wrong_transform": "a wrong transform"}[how]
-    assert said.strip() == f"mlx: cufft is not used on GPU 0, where it gave {why}"
+    assert said.strip() == f"mlx: cufft is not used on GPU 0: {why}"
     assert results[0][0] < 4 and results[0][1] == [how != "no_handle", 0, 0, 0, 0]
     found, _ = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(cufft), PRETEND=how)
     assert found["cufft"]["version"] == "11.3.3" and found["cufft"]["used_for"] is None

@@ -323,6 +323,10 @@ def test_what_a_norm_before_products_is_besides(dtype):
         z = y + y @ w.T
         mx.eval(z, y)
         assert mx.array_equal(z, expected).item() and mx.array_equal(y, h).item()
+        for n in (8, 64):  # it is the matrix too
+            mx.eval(expected := h @ mx.broadcast_to(h, (n, 640)).T)
+            z = (y := norm(x)) @ mx.broadcast_to(y, (n, 640)).T
+            assert mx.array_equal(z, expected).item()
         y = norm(x)
         z = y.view(other) @ seen.T
         mx.eval(z, y)

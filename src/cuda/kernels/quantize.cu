@@ -299,8 +299,8 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
     SHARED float parts[WARPS][R * V];
     const int words = words_of(f), n = elements_of(f), ahead = words == 1 && nv == 1 ? 4 : 1;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, in_team = warp % a->team;
-    uint32_t at = (blockIdx.x * WARPS + (uint32_t)warp) / (uint32_t)a->team, above = at / a->wide;
-    int64_t row = (int64_t)(at % a->wide) * R, v0 = (int64_t)(above % a->tall) * nv, place = above / a->tall;
+    int64_t at = ((int64_t)blockIdx.x * WARPS + warp) / a->team, above = at / a->wide;
+    int64_t row = at % a->wide * R, v0 = above % a->tall * nv, place = above / a->tall;
     int64_t chunks = a->k / n, row_groups = a->k >> a->log_group, mine = place < a->batch ? chunks : 0;
     int64_t rows = a->n - row < R ? a->n - row : R, vectors = a->m - v0 < nv ? a->m - v0 : nv;
     struct matrices p = matrices_of(a, mine ? place : 0);

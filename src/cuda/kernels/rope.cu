@@ -26,7 +26,7 @@ FN int64_t row_place(const struct rope_rows *r, int64_t row, int64_t all)
     return at;
 }
 
-/* What coordinate `which` of points i to i + n is, one or two elements apart. */
+/* Where coordinate `which` of point i is in a row. */
 FN int64_t place_of(const struct rope_call *a, int64_t i, int which)
 {
     return a->pairwise ? 2 * i + which : i + which * a->half;

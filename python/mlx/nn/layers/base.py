@@ -119,44 +119,7 @@ class Module(mx._Attributes):
         """
         map_fn = _unchanged if map_fn is None else map_fn
         is_leaf_fn = _no_container if is_leaf_fn is None else is_leaf_fn
-
-        above = []  # what is around the current item
-
-        def visit(module, key, value):
-            """Map one item; `key` is its name within `module`, the innermost module around it."""
-            value = _compiled_module(value)
-            if is_leaf_fn(module, key, value):
-                return map_fn(value)
-            if isinstance(value, Module):
-                return visit_items(value)
-            if isinstance(value, (dict, list)):
-                return visit_container(module, key, value)
-            raise mx.Error(
-                f"[filter_and_map] {key!r} is neither a leaf nor a container: "
-                f"is_leaf_fn turned down a {type(value).__name__}"
-            )
-
-        def visit_container(module, key, value):
-            _check_new(value, above)
-            above.append(value)
-            if isinstance(value, dict):
-                children = {k: visit_nested(module, f"{key}.{k}", v) for k, v in value.items()}
-            else:
-                children = [visit_nested(module, f"{key}.{i}", v) for i, v in enumerate(value)]
-            above.pop()
-            return children
-
-        def visit_nested(module, key, value):
-            return visit(module, key, value) if filter_fn(module, key, _compiled_module(value)) else {}
-
-        def visit_items(module):
-            _check_new(module, above)
-            above.append(module)
-            items = {k: visit(module, k, v) for k, v in module.items() if filter_fn(module, k, _compiled_module(v))}
-            above.pop()
-            return items
-
-        return visit_items(self)
+        return _Walk(filter_fn, map_fn, is_leaf_fn).visit_items(self)
 
     def parameters(self):
         """The tree of all parameters."""
@@ -444,6 +407,52 @@ def _compiled_module(value):
 
 
 _Compiled = type(mx.compile(len))
+
+
+class _Walk:
+    """`Module.filter_and_map`, on its way. Nested functions that call each other would be a cycle, in which a module
+    stays until the collector runs."""
+
+    __slots__ = ("above", "filter_fn", "is_leaf_fn", "map_fn")
+
+    def __init__(self, filter_fn, map_fn, is_leaf_fn):
+        self.filter_fn, self.map_fn, self.is_leaf_fn = filter_fn, map_fn, is_leaf_fn
+        self.above = []  # what is around the current item
+
+    def visit(self, module, key, value):
+        """Map one item; `key` is its name within `module`, the innermost module around it."""
+        value = _compiled_module(value)
+        if self.is_leaf_fn(module, key, value):
+            return self.map_fn(value)
+        if isinstance(value, Module):
+            return self.visit_items(value)
+        if isinstance(value, (dict, list)):
+            return self.visit_container(module, key, value)
+        raise mx.Error(
+            f"[filter_and_map] {key!r} is neither a leaf nor a container: "
+            f"is_leaf_fn turned down a {type(value).__name__}"
+        )
+
+    def visit_container(self, module, key, value):
+        _check_new(value, self.above)
+        self.above.append(value)
+        if isinstance(value, dict):
+            children = {k: self.visit_nested(module, f"{key}.{k}", v) for k, v in value.items()}
+        else:
+            children = [self.visit_nested(module, f"{key}.{i}", v) for i, v in enumerate(value)]
+        self.above.pop()
+        return children
+
+    def visit_nested(self, module, key, value):
+        return self.visit(module, key, value) if self.filter_fn(module, key, _compiled_module(value)) else {}
+
+    def visit_items(self, module):
+        _check_new(module, self.above)
+        self.above.append(module)
+        passes, visit = self.filter_fn, self.visit
+        items = {k: visit(module, k, v) for k, v in module.items() if passes(module, k, _compiled_module(v))}
+        self.above.pop()
+        return items
 
 
 def _unchanged(value):
