@@ -561,3 +561,21 @@ def test_infinities_in_queries_that_see_a_part(dtype, sizes):
                 np.testing.assert_allclose(
                     a[finite], b[finite], rtol=near, atol=near * np.abs(b[finite]).max(initial=1)
                 )
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("sizes", [(1, 3, 2), (33, 40, 64), (129, 129, 64), (31, 40, 128), (128, 128, 128)], ids=str)
+@pytest.mark.parametrize("mask", [None, "causal"])
+def test_gradients_of_a_key_that_has_no_weight(dtype, sizes, mask):
+    """One of whose elements is -inf, where all queries are above 0: its gradients are 0, however tiles end."""
+    length, keys, d = sizes
+    q, ct = mx.ones((1, 1, length, d), dtype), normal(dtype, 1, 1, length, d, seed=3)
+    k, v = (normal(dtype, 1, 1, keys, d, seed=i) * 0.1 for i in (1, 2))
+    k[0, 0, 1, 0] = -float("inf")
+    mx.eval(q, k, v, ct)
+    with mx.stream(mx.gpu):
+        y, (_, dk, dv) = mx.vjp(lambda *x: attention(*x, scale=0.25, mask=mask), [q, k, v], [ct])
+        got = [wide(x) for x in (y[0], dk, dv)]
+    assert all(np.isfinite(x).all() for x in got)
+    for x in got[1:]:
+        np.testing.assert_array_equal(x[0, 0, 1], 0)

@@ -70,10 +70,11 @@ FN_APART void spoil_seen(const struct attention_vjp_call *a, int keys, int width
 }
 
 #if !defined WIDE && HAS_WARP_PRODUCTS
-/* The weight that a score is.  Hidden: the query sees other keys. */
+/* The weight that a score is; by: 0 behind the last query, whose score may be no number.  Hidden: the query sees other
+ * keys. */
 FN float near_weight(float score, float top, float by, int hidden)
 {
-    float p = near_exp(score - top) * by;
+    float p = by == 0 ? 0 : near_exp(score - top) * by;
     return hidden && !(top <= LOWEST) ? 0 : p; /* whatever the others are */
 }
 /* Its slope, from that of the weight. */
