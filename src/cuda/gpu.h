@@ -77,7 +77,7 @@ struct recorded_graph {
 
 /* The norm of one row, of which nothing has been queued yet: the next launch may make it on its way. */
 struct gpu_held {
-    enum { HELD_NONE, HELD_WAITS, HELD_TAKEN } state; /* taken: its launch is being made with another */
+    bool waits; /* else there is none */
     void *kernel;
     int64_t blocks;
     enum dtype type;
@@ -153,6 +153,11 @@ void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *modul
 static inline int gpu_lanes(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
 /* What a partial sum of products takes, by the type of the numbers. */
 static inline size_t gpu_sum_size(enum dtype t) { return dtype_size(t) <= 4 ? 4 : 8; }
+/* How many blocks have as much to do of so many turns, `at_once` of which a multiprocessor has. */
+static inline int64_t gpu_even_blocks(const struct gpu *g, int64_t turns, int at_once)
+{
+    return ceil_div(turns, ceil_div(turns, (int64_t)g->multiprocessors * at_once));
+}
 /* How often a block goes on to its next piece of so many: while there remain some blocks a multiprocessor. */
 static inline int32_t gpu_rounds(const struct gpu *g, int64_t pieces)
 {

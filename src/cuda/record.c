@@ -356,9 +356,9 @@ static int queue_held(struct gpu_stream *q)
 {
     struct gpu_held *h = &q->held;
     void *args[] = { &h->args };
-    if (h->state != HELD_WAITS)
+    if (!h->waits)
         return 0;
-    h->state = HELD_NONE;
+    h->waits = false;
     int e = queue_kernel(q, h->kernel, (unsigned)h->blocks, ROWS_THREADS, 0, args);
     if (e) /* as of a graph */
         atomic_store(&q->gpu->lost, e);
@@ -369,15 +369,15 @@ int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsign
                      void *args[], void **y)
 {
     lock_take(&q->lock);
-    bool takes = y && q->held.state == HELD_WAITS && q->held.args.y == *y;
-    if (takes)
-        q->held.state = HELD_TAKEN;
-    else if (y)
-        *y = NULL;
-    queue_held(q);
+    bool takes = y && q->held.waits && q->held.args.y == *y;
+    if (!takes) {
+        if (y)
+            *y = NULL;
+        queue_held(q);
+    }
     int e = queue_kernel(q, kernel, blocks, threads, shared, args);
-    if (takes)
-        q->held.state = e ? HELD_WAITS : HELD_NONE;
+    if (takes && !e)
+        q->held.waits = false;
     lock_give(&q->lock);
     return e;
 }
@@ -422,14 +422,14 @@ void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h)
     end_held(q);
     lock_take(&q->lock);
     q->held = *h;
-    q->held.state = HELD_WAITS;
+    q->held.waits = true;
     lock_give(&q->lock);
 }
 
 bool gpu_holds_norm(struct gpu_stream *q, const void *y, enum dtype t, struct rows_args *a)
 {
     lock_take(&q->lock);
-    bool holds = q->held.state == HELD_WAITS && q->held.args.y == y && q->held.type == t;
+    bool holds = q->held.waits && q->held.args.y == y && q->held.type == t;
     if (holds)
         *a = q->held.args;
     lock_give(&q->lock);
@@ -441,7 +441,7 @@ void gpu_drop_held(struct gpu_stream *q)
     if (!q->held.of[0])
         return;
     lock_take(&q->lock);
-    bool waits = q->held.state != HELD_NONE;
+    bool waits = q->held.waits;
     lock_give(&q->lock);
     for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of && !waits; i++) {
         if (q->held.of[i])

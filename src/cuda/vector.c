@@ -49,11 +49,6 @@ bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_
     return true;
 }
 
-int64_t gpu_even_blocks(const struct gpu *g, int64_t turns, int at_once)
-{
-    return ceil_div(turns, ceil_div(turns, (int64_t)g->multiprocessors * at_once));
-}
-
 static bool describe(struct stream *s, struct entry *const m[], int i, struct vector_matrix *v)
 {
     struct run r = run_of(s, m[i]);

@@ -34,8 +34,6 @@ vector_launch_fn gpu_launch_products, gpu_launch_packed;
 struct vector_norm;
 bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_t k, int n, const void *const others[],
                         struct vector_norm *norm);
-/* How many blocks have as much to do of so many turns, `at_once` of which a multiprocessor has. */
-int64_t gpu_even_blocks(const struct gpu *g, int64_t turns, int at_once);
 
 /* Runs member `first` with what it can be one launch with; false: it cannot, and nothing was done.  *failed: after
  * mx_fail. */
