@@ -75,6 +75,16 @@ static void cut_together(const struct run *r, const struct rope_call *c, struct 
     o->each = least(least(greatest(ceil_div(o->rows, chunks), some), MOST), o->rows);
 }
 
+/* Rows of a thread: several have the same sines where there are threads enough. */
+static void cut_apart(const struct run *r, const struct rope_call *c, struct rope_rows *o)
+{
+    int64_t threads = c->groups * o->rows * c->length * c->width / (2 * ROPE_PAIRS);
+    int64_t enough = (int64_t)gpu_of(r)->multiprocessors * 1024;
+    o->each = least(greatest(threads / enough, 1), o->rows);
+    o->chunks = (uint32_t)ceil_div(o->rows, o->each);
+    o->n = c->groups * o->chunks * c->length * c->units;
+}
+
 /* Pairs `first` on, as many as a launch has. */
 static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, int64_t first)
 {
@@ -94,7 +104,7 @@ static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, i
             cut_together(r, c, o);
             blocks += c->spans * ceil_div(o->rows, o->each);
         } else {
-            o->n = c->groups * o->chunks * c->length * c->units;
+            cut_apart(r, c, o);
             blocks += ceil_div(o->n, ROPE_THREADS);
         }
     }
@@ -120,10 +130,6 @@ static int add_rows(const struct run *r, struct rope_call *c, mx_own *hold)
     o->y = gpu_pointer(r, r->y[0]);
     o->rows = x->size / (c->length * c->width) / c->groups;
     o->whole = whole_vectors(c, o, itemsize(x));
-    /* Several rows share sines where there are threads enough. */
-    int64_t threads = x->size / (2 * ROPE_PAIRS), enough = (int64_t)gpu_of(r)->multiprocessors * 1024;
-    o->each = threads / enough < 1 ? 1 : threads / enough < o->rows ? threads / enough : o->rows;
-    o->chunks = (uint32_t)ceil_div(o->rows, o->each);
     return 0;
 }
 
