@@ -12,12 +12,14 @@ files() {
 }
 
 # How many items of each test function: they take a hundred times as long under the slow tools.  A process that exits
-# while memory is pinned dies in the tool's own end, and a child made by fork() waits for it without end.
+# while memory is pinned dies in the tool's own end, and a child made by fork() waits for it without end.  What the
+# driver refuses is not a finding: that there is no such parameter is how a kernel's are counted.
 sanitize_file() {
     local tool=$1 most=$2 file=$3 start=$SECONDS status name
     name=$results/$tool-$(basename "$file" .py)
     PYTHONPATH=$PWD/build/cuda/python MLX_CUDA_LIBRARIES=0 timeout 900 \
-        compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 10 --log-file "$name.txt" \
+        compute-sanitizer --tool "$tool" --error-exitcode 99 --report-api-errors no --print-limit 10 \
+        --log-file "$name.txt" \
         $python -m pytest -q -p no:xdist --most "$most" \
         --deselect tests/python/test_gpu_load.py::test_an_exit_meanwhile \
         --deselect tests/python/test_gpu_copies.py::test_a_fork_while_another_thread_copies \
