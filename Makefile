@@ -13,7 +13,7 @@
 #   make soak       random programs on the GPU and the CPU for SECONDS (600), their results compared; SEED=n
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      speeds beside NumPy and JAX, as ratios; PEERS=all: PyTorch and llama.cpp too; WORDS="fft 1024"
-#   make bench-gpu  with an NVIDIA GPU: beside PyTorch where it is installed, and the bandwidth of a copy
+#   make bench-gpu  with an NVIDIA GPU: a table beside PyTorch, where it is installed, and what bounds both; WORDS=sort
 #   make accuracy   the table of docs/accuracy.md, over 10^8 operands for each function
 #   make docs       the C API as HTML and man pages, in build/docs
 #   make install PREFIX=dir

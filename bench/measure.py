@@ -1,14 +1,13 @@
-"""The cases of one library, in a process of its own: `measure.py LIBRARY SECONDS`, names of cases on standard input,
-a line of JSON for each on standard output."""
+"""The cases of one library, in a process of its own: `measure.py cpu|gpu LIBRARY SECONDS`, names of cases on standard
+input, a line of JSON for each on standard output."""
 
 import json
 import statistics
 import sys
 import time
 
-import numpy as np
 from cases import load
-from peers import PEERS
+from peers import PEERS, written_as
 
 
 def flat(x):
@@ -20,15 +19,20 @@ def flat(x):
     return [] if x is None else [x]
 
 
-def checksum(peer, result):
-    """The sum of the results' sizes, which does not depend on how they are laid out."""
-    return float(sum(np.abs(np.asarray(peer.plain(x))).astype(np.float64).sum() for x in flat(result)))
+def arrays_of(case, peer, kept):
+    """By name; kept are those of the case before, by what they were made of."""
+    made = {(name, of, case.type): name for name, of in case.arrays.items()}
+    for of in [of for of in kept if of not in made]:
+        del kept[of]
+    for of, name in made.items():
+        if of not in kept:
+            kept[of] = peer.array(case.numbers(name), case.type)
+    return {name: kept[of] for of, name in made.items()}
 
 
-def prepared(case, peer, library):
-    """The case as a function without arguments, which waits for what it computes and returns it."""
-    names = dict(peer.names)
-    names.update({name: peer.array(x) for name, x in case.numbers().items()})
+def prepared(case, peer, library, kept):
+    """The case as a function without arguments, which has what it computes started and returns it."""
+    names = {**peer.names, **arrays_of(case, peer, kept)}
     names["bfloat16"] = peer.types.get("bfloat16")
     exec(case.before.get("all", ""), names)
     exec(case.before.get(library, ""), names)
@@ -36,7 +40,7 @@ def prepared(case, peer, library):
 
     def run():
         result = compute()
-        peer.wait(result)
+        peer.start(result)
         return result
 
     return run
@@ -49,34 +53,42 @@ def compiled_by_jax(case, names):
     return lambda: f(*(names[name] for name in of))
 
 
-def times_of(run, seconds):
+def times_of(run, finish, seconds):
     """The median of samples of a millisecond at least, and half of how far the middle half of them is spread."""
-    start = time.perf_counter()
-    run()
-    once = time.perf_counter() - start
-    turns, samples = max(1, int(1e-3 / max(once, 1e-9))), []
-    end = time.perf_counter() + seconds
-    while len(samples) < 5 or (time.perf_counter() < end and len(samples) < 200):
+
+    def sample(turns):
+        finish()
         start = time.perf_counter()
         for _ in range(turns):
             run()
-        samples.append((time.perf_counter() - start) / turns)
+        finish()
+        return (time.perf_counter() - start) / turns
+
+    turns, samples = max(1, int(1e-3 / max(sample(1), 1e-9))), []
+    end = time.perf_counter() + seconds
+    while len(samples) < 5 or (time.perf_counter() < end and len(samples) < 200):
+        samples.append(sample(turns))
     low, middle, high = statistics.quantiles(samples, n=4)
     return middle, (high - low) / 2
 
 
+def answer_of(case, peer, library, kept, seconds):
+    run = prepared(case, peer, library, kept)
+    # The sum of the results' sizes does not depend on how they are laid out.
+    answer = {"name": case.name, "checksum": float(sum(map(peer.total, flat(run()))))}
+    peer.settle(run, case.operations)
+    answer["time"], answer["spread"] = times_of(run, peer.finish, seconds)
+    return answer
+
+
 def main():
-    library, seconds = sys.argv[1], float(sys.argv[2])
-    peer, cases = PEERS[library](), {c.name: c for c in load()}
+    device, library, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    peer, cases, kept = PEERS[library](device), {c.name: c for c in load(device)}, {}
     for name in sys.stdin.read().splitlines():
-        case, answer = cases[name], {"name": name}
         try:
-            run = prepared(case, peer, library)
-            answer["checksum"] = checksum(peer, run())
-            run()
-            answer["time"], answer["spread"] = times_of(run, seconds)
+            answer = answer_of(cases[name], peer, written_as(library), kept, seconds)
         except Exception as e:
-            answer["error"] = f"{type(e).__name__}: {e}"
+            answer = {"name": name, "error": f"{type(e).__name__}: {e}"}
         print(json.dumps(answer), flush=True)
 
 

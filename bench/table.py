@@ -1,12 +1,17 @@
-"""The table of `make bench`: every case of bench/cases by every library that is installed.
+"""The tables of `make bench` and `make bench-gpu`: every case of bench/cases by every library that is installed.
 
-    table.py [WORDS] [--seconds 0.5] [--peers PyTorch,JAX,NumPy] [--avx2] [--markdown FILE] [--picture FILE]
+    table.py [WORDS] [--device gpu] [--seconds 0.5] [--peers PyTorch,JAX,NumPy] [--avx2] [--markdown FILE]
+             [--picture FILE]
 
 Only cases whose family and name hold all the words are run. Each library works in a process of its own, family by
 family, ours before and after the others. A time is the median of its samples; what a library is compared with is the
 fastest of the others in the same run. The limit is the time that reading and writing a case's bytes takes at the speed
-of a copy, or its sums and products at the speed of the fastest product of large matrices, whichever is longer, both
-measured in the run.
+of a copy, or its sums and products at the speed of the fastest product of large matrices of that type, whichever is
+longer, all measured in the run. On a GPU calls are queued one behind the other, for as long as a sample takes, and
+waited for at its end: what counts is the device's time or the host's, whichever is longer, the same for all.
+
+Libraries are PyTorch, JAX, NumPy, `upstream`, which is the mlx package of the Python that MLX_UPSTREAM_PYTHON names,
+and `kernels`, which are ours without NVIDIA's libraries. PEER_PYTHON names a Python that has PyTorch.
 """
 
 import argparse
@@ -20,11 +25,10 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from cases import load
-from peers import PEERS, THREADS, is_installed
+from cases import LIMITS, load
+from peers import PEERS, THREADS, USUAL, is_installed, written_as
 
 HERE = Path(__file__).parent
-LIMITS = "limits"
 # What keeps each library, and those that they are made of, to AVX2, as far as they can be: XLA's products cannot.
 AVX2 = {
     "MLX_CPU": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
@@ -33,29 +37,35 @@ AVX2 = {
 }  # fmt: skip
 
 
+# The variables that name another interpreter, which has a library.
+PYTHONS = {"PyTorch": "PEER_PYTHON", "upstream": "MLX_UPSTREAM_PYTHON"}
+
+
 def python_of(peer):
-    """PEER_PYTHON names an interpreter that has the large peers."""
-    other = os.environ.get("PEER_PYTHON")
-    return other if other and peer == "PyTorch" else sys.executable
+    return os.environ.get(PYTHONS.get(peer, ""), sys.executable)
 
 
 def there_are(peer):
+    if peer == "upstream" and python_of(peer) == sys.executable:
+        return False
     if python_of(peer) == sys.executable:
         return is_installed(peer)
     code = f"import peers; raise SystemExit(not peers.is_installed({peer!r}))"
     return subprocess.run([python_of(peer), "-c", code], cwd=HERE).returncode == 0
 
 
-def measure(peer, cases, seconds):
+def measure(device, peer, cases, seconds):
     """What a process of that library says of each of the cases that it has an expression for."""
-    names = [c.name for c in cases if peer in c.run]
+    names = [c.name for c in cases if written_as(peer) in c.run]
     if not names:
         return {}
     environment = dict(os.environ, OMP_NUM_THREADS=str(THREADS), OPENBLAS_NUM_THREADS=str(THREADS))
     if python_of(peer) != sys.executable:
         environment.pop("PYTHONPATH", None)
+    if peer == "kernels":
+        environment["MLX_CUDA_LIBRARIES"] = "0"
     done = subprocess.run(
-        [python_of(peer), HERE / "measure.py", peer, str(seconds)],
+        [python_of(peer), HERE / "measure.py", device, peer, str(seconds)],
         input="\n".join(names), capture_output=True, text=True, env=environment,
     )  # fmt: skip
     answers = {a["name"]: a for a in map(json.loads, done.stdout.splitlines())}
@@ -78,20 +88,19 @@ def of_two(first, second):
     return both
 
 
-def compare(cases, peers, seconds, told):
-    """By case, what each library says."""
+def families_of(cases):
+    """The limits first."""
     families = defaultdict(list)
-    for case in cases:
+    for case in sorted(cases, key=lambda c: c.family != LIMITS):
         families[case.family].append(case)
-    results = defaultdict(dict)
-    for family, members in families.items():
-        told(family)
-        runs = {peer: measure(peer, members, seconds) for peer in ["ours", *peers]}
-        runs["ours"] = of_two(runs["ours"], measure("ours", members, seconds))
-        for peer, answers in runs.items():
-            for name, answer in answers.items():
-                results[name][peer] = answer
-    return results
+    return families
+
+
+def compare(device, cases, peers, seconds):
+    """By case, what each library says."""
+    runs = {peer: measure(device, peer, cases, seconds) for peer in ["ours", *peers]}
+    runs["ours"] = of_two(runs["ours"], measure(device, "ours", cases, seconds))
+    return {c.name: {peer: answers[c.name] for peer, answers in runs.items() if c.name in answers} for c in cases}
 
 
 class Row:
@@ -104,7 +113,7 @@ class Row:
         self.best = min(self.others, key=self.others.get, default=None)
         self.ratio = self.others[self.best] / self.ours if self.best and self.ours else None
         bounds = [case.moved / limits["bytes"] if limits.get("bytes") else 0,
-                  case.operations / limits["operations"] if limits.get("operations") else 0]  # fmt: skip
+                  case.operations / limits[case.type] if limits.get(case.type) else 0]  # fmt: skip
         self.limit = max(bounds) / self.ours if self.ours and max(bounds) else None
 
     def differs(self):
@@ -116,16 +125,16 @@ class Row:
         return [p for p, x in theirs.items() if not math.isclose(x, mine, rel_tol=self.case.tolerance, abs_tol=1e-6)]
 
 
-def limits_of(results):
-    """Bytes and operations a second, by the fastest of all."""
+def limits_of(cases, results):
+    """Bytes and operations a second, these by the type of the numbers, by the fastest of all."""
     limits = {}
-    for case in load():
-        times = [r["time"] for r in results.get(case.name, {}).values() if "time" in r]
-        if case.family == LIMITS and times:
+    for case in cases:
+        times = [r["time"] for r in results[case.name].values() if "time" in r]
+        if times:
             if case.moved and not case.operations:
                 limits["bytes"] = max(limits.get("bytes", 0), case.moved / min(times))
             if case.operations:
-                limits["operations"] = max(limits.get("operations", 0), case.operations / min(times))
+                limits[case.type] = max(limits.get(case.type, 0), case.operations / min(times))
     return limits
 
 
@@ -170,7 +179,7 @@ def draw(rows, path):
     import matplotlib.pyplot as plt
 
     rows = [r for r in rows if r.ratio]
-    colours = dict(zip(PEERS, ("black", "tab:red", "tab:blue", "tab:green"), strict=True))
+    colours = dict(zip(PEERS, ("black", "tab:red", "tab:blue", "tab:green", "tab:gray", "tab:orange"), strict=True))
     figure, axes = plt.subplots(figsize=(9, 0.16 * len(rows) + 1.2))
     for i, row in enumerate(reversed(rows)):
         axes.barh(i, math.log2(row.ratio), color=colours[row.best], height=0.7)
@@ -185,6 +194,12 @@ def draw(rows, path):
     axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[p]) for p in used], used, loc="lower right")
     figure.tight_layout()
     figure.savefig(path, dpi=80)
+
+
+def limit_as_text(what, speed):
+    if what == "bytes":
+        return f"{speed / 1e9:.1f} GB/s"
+    return f"{speed / 1e9:.0f} GFLOP/s" + (f" of {what}" if what else "")
 
 
 def summary(rows, peers):
@@ -203,7 +218,15 @@ def summary(rows, peers):
     return "\n".join(lines)
 
 
-def machine():
+def machine(device):
+    if device == "gpu":
+        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        try:
+            done = subprocess.run(query, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            sys.exit("expected an NVIDIA GPU")
+        name, driver = done.stdout.splitlines()[0].split(", ")
+        return f"{name}, driver {driver}"
     model = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), platform.machine())  # fmt: skip
     return f"{model}, {THREADS} threads"
@@ -212,28 +235,32 @@ def machine():
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("words", nargs="*")
+    arguments.add_argument("--device", choices=USUAL, default="cpu")
     arguments.add_argument("--seconds", type=float, default=0.5, help="of each case and library")
-    arguments.add_argument("--peers", default=",".join(p for p in PEERS if p != "ours"))
+    arguments.add_argument("--peers")
     arguments.add_argument("--avx2", action="store_true", help="all libraries are kept to these instructions")
     arguments.add_argument("--markdown", type=Path)
     arguments.add_argument("--picture", type=Path)
     arguments = arguments.parse_args()
     if arguments.avx2:
         os.environ.update(AVX2)
-    cases = [c for c in load() if c.family == LIMITS or all(w in f"{c.family} {c.name}" for w in arguments.words)]
-    cases.sort(key=lambda c: c.family != LIMITS)
-    peers = [p for p in arguments.peers.split(",") if there_are(p)]
-    print(f"{machine()}; beside {', '.join(peers) or 'nobody'}: their times over ours")
-    results = compare(cases, peers, arguments.seconds, lambda family: print(f"... {family}", file=sys.stderr))
-    limits = limits_of(results)
-    rows = [Row(c, results[c.name], limits) for c in cases]
-    for row in rows:
-        print(as_text(row, peers))
-    rows = [r for r in rows if r.case.family != LIMITS]
-    print(f"limits: {limits.get('bytes', 0) / 1e9:.1f} GB/s, {limits.get('operations', 0) / 1e9:.0f} GFLOP/s")
+    cases = load(arguments.device)
+    cases = [c for c in cases if c.family == LIMITS or all(w in f"{c.family} {c.name}" for w in arguments.words)]
+    asked = arguments.peers.split(",") if arguments.peers else USUAL[arguments.device]
+    peers = [p for p in asked if there_are(p)]
+    on = machine(arguments.device)
+    print(f"{on}; beside {', '.join(peers) or 'nobody'}: their times over ours")
+    rows, limits = [], {}
+    for family, members in families_of(cases).items():
+        results = compare(arguments.device, members, peers, arguments.seconds)
+        limits = limits_of(members, results) if family == LIMITS else limits
+        told = [Row(c, results[c.name], limits) for c in members]
+        print(f"{family}:", *(as_text(row, peers) for row in told), sep="\n  ", flush=True)
+        rows += told if family != LIMITS else []
+    print("limits:", ", ".join(limit_as_text(*limit) for limit in limits.items()))
     print(summary(rows, peers))
     if arguments.markdown:
-        arguments.markdown.write_text(f"{machine()}\n\n{as_markdown(rows, peers)}\n")
+        arguments.markdown.write_text(f"{on}\n\n{as_markdown(rows, peers)}\n")
     if arguments.picture:
         draw(rows, arguments.picture)
 

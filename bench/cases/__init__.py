@@ -1,18 +1,23 @@
-"""The table of `make bench`: what is computed, from what, by whom, and what bounds it.
+"""The tables of `make bench` and `make bench-gpu`: what is computed, from what, by whom, and what bounds it.
 
-Each module is a family of cases. A case has an expression for each library, in which `xp` is the library itself
-(mlx.core, torch, jax.numpy, numpy), `mx`, `nn`, `optim`, `torch`, `F`, `jax`, `jnp` and `np` what they usually are, and
-the other names are arrays of numbers that are the same for all. A function that a case needs is made by `before`.
+`cpu` and `gpu` have a module for each family of cases. A case has an expression for each library, in which `xp` is the
+library itself (mlx.core, torch, jax.numpy, numpy), `mx`, `nn`, `optim`, `torch`, `F`, `jax`, `jnp` and `np` what they
+usually are, and the other names are arrays of numbers that are the same for all. What else a case needs is made by
+`before`.
 """
 
 import importlib
+import os
 import pkgutil
 import textwrap
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import numpy as np
 
 CASES = []
+LIMITS = "limits"  # the family that the others are compared with
+DRAWN = (1 << 25) + 1  # numbers of an array that are drawn; if there are more they come again
 
 
 @dataclass
@@ -21,18 +26,22 @@ class Case:
     name: str
     arrays: dict  # by name: a shape, or a function of a random generator
     run: dict  # by library: an expression
-    before: dict = field(default_factory=dict)  # by library: statements
+    before: dict = field(default_factory=dict)  # by library, or "all": statements
+    type: str | None = None  # what floating-point arrays are before they are used
     moved: float = 0  # bytes that have to be read and written
     operations: float = 0  # additions and multiplications that have to be done
     tolerance: float = 1e-3  # of the sum of the results' sizes; None: results may differ
 
-    def numbers(self):
-        """Its arrays, as NumPy has them."""
-        rng = np.random.default_rng(0)
-        return {
-            name: of(rng) if callable(of) else rng.standard_normal(of, dtype=np.float32)
-            for name, of in self.arrays.items()
-        }
+    def numbers(self, name):
+        """Of one of its arrays, as NumPy has them: the same wherever it has that name and shape."""
+        rng, of = np.random.default_rng(crc32(name.encode())), self.arrays[name]
+        return of(rng) if callable(of) else normal(rng, of)
+
+
+def normal(rng, shape):
+    n = int(np.prod(shape))
+    x = rng.standard_normal(min(n, DRAWN), dtype=np.float32)
+    return np.resize(x, shape) if n > DRAWN else x.reshape(shape)
 
 
 def family(name):
@@ -57,7 +66,7 @@ def positive(*shape):
 
 def complexes(*shape):
     def make(rng):
-        parts = rng.standard_normal((2, *shape), dtype=np.float32)
+        parts = normal(rng, (2, *shape))
         return (parts[0] + 1j * parts[1]).astype(np.complex64)
 
     return make
@@ -67,7 +76,24 @@ def doubles(*shape):
     return lambda rng: rng.standard_normal(shape)
 
 
-def load():
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+def definite(*shape):
+    """Matrices that are symmetric and positive definite."""
+
+    def make(rng):
+        a = rng.standard_normal(shape)
+        return (a @ np.swapaxes(a, -1, -2) / shape[-1] + np.eye(shape[-1])).astype(np.float32)
+
+    return make
+
+
+def large(n):
+    """n, or few where it is only to be shown that a table's cases run (BENCH_FEW=1)."""
+    return min(n, 64) if os.environ.get("BENCH_FEW") == "1" else n
+
+
+def load(device):
+    """The cases of "cpu" or "gpu"."""
+    folder = importlib.import_module(f"{__name__}.{device}")
+    for module in pkgutil.iter_modules(folder.__path__):
+        importlib.import_module(f"{folder.__name__}.{module.name}")
     return CASES

@@ -1,11 +1,10 @@
-"""Packed weights on a GPU: products of a few rows beside PyTorch's with bfloat16 weights, and the copy's bandwidth."""
+"""Packed weights on a GPU: from how many rows on their numbers are worth writing out."""
 
 import mlx.core as mx
-from beside import bandwidth, begin, compare, torch
+from beside import begin
 from beside import ours as best
 
 SIDE, LAYERS = 4096, 32  # more than caches hold
-ROWS = [1, 2, 4, 16, 64, 256, 512, 2048]
 WAYS = [32, 64, 96, 128, 160, 192, 256, 384, 512, 768, 1024]
 FORMATS = {"4 bits": {"bits": 4}, "8 bits": {"bits": 8}, "mxfp4": {"mode": "mxfp4"}, "mxfp8": {"mode": "mxfp8"}}
 
@@ -13,12 +12,6 @@ FORMATS = {"4 bits": {"bits": 4}, "8 bits": {"bits": 8}, "mxfp4": {"mode": "mxfp
 def ours(x, layers, form):
     for w in layers:
         x = mx.quantized_matmul(x, *w, **form)
-    return x
-
-
-def theirs(x, layers):
-    for w in layers:
-        x = x @ w.T
     return x
 
 
@@ -50,38 +43,10 @@ def ways(name, form, layers):
 
 def main():
     begin()
-    limit = bandwidth() if torch else None
-    dense = None
-    if torch:
-        dense = [torch.randn(SIDE, SIDE, device="cuda", dtype=torch.bfloat16) / SIDE**0.5 for _ in range(LAYERS)]
     for name, form in FORMATS.items():
         layers = [mx.quantize(mx.random.normal((SIDE, SIDE), mx.bfloat16) / SIDE**0.5, **form) for _ in range(LAYERS)]
         mx.eval(layers)
-        size = sum(part.nbytes for layer in layers for part in layer)
-        for rows in ROWS:
-            x = mx.random.normal((rows, SIDE)).astype(mx.bfloat16)
-            mx.eval(x)
-            a = torch.randn(rows, SIDE, device="cuda", dtype=torch.bfloat16) if torch else None
-            compare(
-                f"{name}: {LAYERS} of {SIDE}^2, {rows} rows",
-                "bfloat16",
-                lambda x=x, form=form, layers=layers: ours(x, layers, form),
-                lambda a=a: theirs(a, dense),
-                size,
-                limit,
-            )
-        w = layers[0]
-        mx.eval(w)
-        compare(
-            f"{name}: dequantize {SIDE}^2",
-            "bfloat16",
-            lambda w=w, form=form: mx.dequantize(*w, **form),
-            lambda: dense[0] + 1,
-            size // LAYERS + 2 * SIDE**2,
-            limit,
-        )
         ways(name, form, layers)
-        del layers
 
 
 main()

@@ -31,9 +31,10 @@ struct dnn_work {
     void *at[PARTS];
 };
 
-/* Is it one that our kernels are faster at?  Measured on an H100 with cuDNN 9.19 and bench/gpu/bench_conv.py, our time
- * over cuDNN's, of float32: 9 taps of one axis 0.83, by the input 0.76; 3 x 3 x 3 by the weights 0.51, 7 x 7 of three
- * channels 0.62 (on an H200); groups of few channels took 0.08 to 1.4 of PyTorch's.  Half types were slower in all. */
+/* Is it one that our kernels are faster at?  Measured on an H100 (`table.py --device gpu --peers kernels
+ * convolutions`), our time over that of cuDNN 9.19, of float32: 9 taps of one axis 0.83, by the input 0.76; 3 x 3 x 3
+ * by the weights 0.51, 7 x 7 of three channels 0.62 (on an H200); groups of few channels took 0.08 to 1.4 of
+ * PyTorch's.  Half types were slower in all. */
 static bool is_ours(const struct conv_plan *p, enum dtype t, int axes, bool of_weights)
 {
     enum { FEW = 256, FEW_CHANNELS = 4 }; /* FEW: weights of a tap of a group */

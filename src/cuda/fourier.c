@@ -355,12 +355,12 @@ static int transform_any(const struct run *r, const struct transform *t)
 
 /* ---- cuFFT */
 
-/* Measured on an H100 with bench/gpu/bench_fft.py: ours take, of rows of 8, 1.36 times as long as cuFFT, of 64 0.96, of
- * 1,024 1.09, of 1,000 1.77, of 1,009 1.55, of 16,384 2.1, and one of 2^24 1.53.  Columns are ours, of 1,024 in 0.7 of
- * its time.  A pass more is what it takes to scale the result, or to go back to real numbers, whose transform it writes
- * over and wants real at the ends.  With that ours take, of rows of 8, 0.71 times as long, of 1,024 0.95, of 1,000
- * 0.97, of 1,009 1.18, of 16,384 1.09: it is worth lengths that ours take several launches for, and odd ones of real
- * numbers.  Small ones are not worth a plan. */
+/* Measured on an H100 (`table.py --device gpu --peers kernels Fourier`): ours take, of rows of 8, 1.36 times as long
+ * as cuFFT, of 64 0.96, of 1,024 1.09, of 1,000 1.77, of 1,009 1.55, of 16,384 2.1, and one of 2^24 1.53.  Columns are
+ * ours, of 1,024 in 0.7 of its time.  A pass more is what it takes to scale the result, or to go back to real numbers,
+ * whose transform it writes over and wants real at the ends.  With that ours take, of rows of 8, 0.71 times as long,
+ * of 1,024 0.95, of 1,000 0.97, of 1,009 1.18, of 16,384 1.09: it is worth lengths that ours take several launches
+ * for, and odd ones of real numbers.  Small ones are not worth a plan. */
 enum { CUFFT_LEAST = 1 << 18 };
 static bool suits_cufft(const struct run *r, const struct fft_args *a, int64_t rows, bool pass_more)
 {

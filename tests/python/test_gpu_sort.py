@@ -109,19 +109,53 @@ def test_layouts(view):
         same(lambda x: mx.argsort(x, axis=axis), x)  # noqa: B023
 
 
+def enough_rows():
+    """That a block each is faster than an order of all."""
+    return mx.device_info(mx.gpu)["multiprocessors"] // 2 + 1
+
+
+def parts_fit(x, kth):
+    """x split at kth: by values, by places, and what is behind it in order."""
+    values, places = mx.partition(x, kth), mx.argpartition(x, kth)
+    most = mx.topk(x, x.shape[-1] - kth) if x.dtype != mx.complex64 else values[..., kth:]
+    x, values, places, most = (np.array(a) for a in (x, values, places, most))
+    want = np.sort(x, -1)
+    for got in (values, np.take_along_axis(x, places.astype(np.int64), -1)):
+        assert np.array_equal(np.sort(got, -1), want, equal_nan=True)
+        assert np.array_equal(got[:, kth], want[:, kth], equal_nan=True)
+        assert np.array_equal(np.sort(got[:, :kth], -1), want[:, :kth], equal_nan=True)
+    assert np.array_equal(np.sort(most, -1), want[:, kth:], equal_nan=True)
+
+
 @pytest.mark.parametrize("n", [7, 3000])
 def test_partitions(n):
-    x = np.random.default_rng(1).standard_normal((3, n)).astype(np.float32)
-    want = np.sort(x, -1)
+    x = mx.array(np.random.default_rng(1).standard_normal((3, n)).astype(np.float32))
     for kth in (0, n // 3, n - 1):
         with mx.stream(mx.gpu):
-            values = np.array(mx.partition(mx.array(x), kth))
-            places = np.array(mx.argpartition(mx.array(x), kth)).astype(np.int64)
-            most = np.array(mx.topk(mx.array(x), n - kth))
-        for got in (values, np.take_along_axis(x, places, -1)):
-            assert np.array_equal(np.sort(got, -1), want) and np.array_equal(got[:, kth], want[:, kth])
-            assert np.array_equal(np.sort(got[:, :kth], -1), want[:, :kth])
-        assert np.array_equal(np.sort(most, -1), want[:, kth:])
+            parts_fit(x, kth)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.int8, mx.uint32, mx.int64, mx.float64, mx.complex64],
+                         ids=str)  # fmt: skip
+def test_partitions_of_many_long_rows(dtype):
+    """Numbers that differ, that are often alike, and that all are."""
+    rows, n, rng = enough_rows(), 8193 if dtype.size < 8 else 5000, np.random.default_rng(2)
+    for below in (2**31, 4, 1):
+        with mx.stream(mx.cpu):
+            x = mx.array(rng.integers(0, below, (rows, n))).astype(dtype)
+            if dtype == mx.complex64:
+                x = x + 1j * x[:, ::-1]
+            mx.eval(x)
+        for kth in (0, n // 3, n - 50, n - 1):
+            with mx.stream(mx.gpu):
+                parts_fit(x, kth)
+
+
+def test_partitions_of_special_numbers():
+    x = np.random.default_rng(3).choice(SPECIAL.astype(np.float32), (enough_rows(), 8200))
+    for kth in (5, 4000, 8199):
+        with mx.stream(mx.gpu):
+            parts_fit(mx.array(x), kth)
 
 
 def test_permutations():

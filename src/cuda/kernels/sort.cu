@@ -3,7 +3,7 @@
  *
  * Elements become keys of their size, unsigned integers that order alike; equal ones keep their order, so the result is
  * one and no step depends on timing.  Short rows are a warp's (sort_warp.inc), those of up to a tile a block's, longer
- * ones are put in order by one digit after the other (radix.inc). */
+ * ones are put in order by one digit after the other (radix.inc), or split at an element (split.inc). */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
@@ -62,6 +62,8 @@ FN UNIT value_of(struct turned t, UNIT key) { return (UNIT)(key ^ (key & TOP ? t
 FN uint32_t digit_at(UNIT key, int bit) { return (uint32_t)(key >> bit) & (SORT_DIGITS - 1); }
 
 #include "cuda/kernels/radix.inc"
+
+#include "cuda/kernels/split.inc"
 
 /* ---- rows in the threads of a warp: items, which compare as rows have them */
 

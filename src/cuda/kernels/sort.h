@@ -32,6 +32,7 @@ struct sort_call {
     int32_t ranks;         /* keys of equal values are equal; else -0 comes before 0 */
     int32_t passes;        /* over digits of SORT_BITS, from the lowest on */
     int32_t low;           /* bits of a key below the lowest digit, which do not count */
+    int64_t kth;           /* what rows are split at */
     int32_t width;         /* of rows for threads of a warp: n up to a power of two, so many elements of a thread */
 
     /* Long rows: each pass is a launch, or several, over `tiles` tiles of each row from element `first` on. */

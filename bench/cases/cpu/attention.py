@@ -1,6 +1,6 @@
 """Attention: causal, masked, one query after many keys, and back."""
 
-from . import family
+from .. import family
 
 case = family("attention")
 

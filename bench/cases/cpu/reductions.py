@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import family
+from .. import family
 
 case = family("reductions")
 

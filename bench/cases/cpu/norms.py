@@ -1,6 +1,6 @@
 """Softmax and normalizations, forward and back."""
 
-from . import family
+from .. import family
 
 case = family("norms")
 

@@ -1,8 +1,8 @@
 """What the others are a part of: how fast memory is copied, and how fast large matrices are multiplied."""
 
-from . import family
+from .. import LIMITS, family
 
-case = family("limits")
+case = family(LIMITS)
 
 N = 1 << 25
 case("-x of 2^25 floats", {"x": (N,)}, "xp.negative(x)", moved=8 * N)

@@ -1,6 +1,6 @@
 """Layers and steps of training."""
 
-from . import family, integers
+from .. import family, integers
 
 case = family("layers")
 

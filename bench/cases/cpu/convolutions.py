@@ -1,6 +1,6 @@
 """Convolutions of one, two and three dimensions, and their derivatives."""
 
-from . import family
+from .. import family
 
 case = family("convolutions")
 

@@ -1,6 +1,6 @@
 """Products of matrices: sizes, types, batches, packed weights."""
 
-from . import doubles, family
+from .. import doubles, family
 
 case = family("products")
 

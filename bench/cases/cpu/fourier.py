@@ -1,6 +1,6 @@
 """Fourier transforms: rows, long ones, odd sizes, primes, two and three axes."""
 
-from . import complexes, family
+from .. import complexes, family
 
 case = family("Fourier")
 

@@ -2,18 +2,9 @@
 
 import numpy as np
 
-from . import family
+from .. import definite, family
 
 case = family("linear algebra")
-
-
-def definite(*shape):
-    def make(rng):
-        a = rng.standard_normal(shape)
-        return (a @ np.swapaxes(a, -1, -2) / shape[-1] + np.eye(shape[-1])).astype(np.float32)
-
-    return make
-
 
 CPU = ", stream=mx.cpu"
 for n in (256, 512, 1024):

@@ -1,6 +1,6 @@
 """One operation, and several as one, on numbers in the cache and in memory."""
 
-from . import family, integers, positive
+from .. import family, integers, positive
 
 case = family("element-wise")
 

@@ -1,6 +1,6 @@
 """Numbers that go elsewhere: transposes, rows and numbers by index, joins, and random ones."""
 
-from . import family, integers
+from .. import family, integers
 
 case = family("moves")
 
