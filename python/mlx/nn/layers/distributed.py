@@ -19,7 +19,7 @@ from mlx.utils import tree_flatten, tree_map_with_path
 
 from .base import Module, _check_sizes
 from .linear import Linear
-from .quantized import QuantizedLinear, _Packed
+from .quantized import QuantizedLinear, _Packed, _times
 
 
 def sum_gradients(group):
@@ -279,7 +279,7 @@ class QuantizedAllToShardedLinear(_PackedPart):
         return super().unfreeze(*args, **kwargs)
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = self._times(sum_gradients(self.group)(x))
+        y = _times(self, sum_gradients(self.group)(x))
         return y + self.bias if "bias" in self else y
 
     @classmethod
@@ -315,7 +315,7 @@ class QuantizedShardedToAllLinear(_PackedPart):
         return super().unfreeze(*args, **kwargs)
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = mx.distributed.all_sum(self._times(x), group=self.group)
+        y = mx.distributed.all_sum(_times(self, x), group=self.group)
         return y + self.bias if "bias" in self else y
 
     @classmethod

@@ -22,12 +22,12 @@ class Embedding(Module):
 
     def __call__(self, x):
         """x: integers of any shape; the result has one axis more, of size dims."""
-        return self.weight[x]
+        return self["weight"][x]
 
     def as_linear(self, x):
         """The scores x @ weight.T of every item, for a model whose input and output share one table
         (Press & Wolf, "Using the output embedding to improve language models", 2016)."""
-        return x @ self.weight.T
+        return x @ self["weight"].T
 
     def to_quantized(
         self,

@@ -39,8 +39,8 @@ class Linear(Module):
 
     def __call__(self, x: mx.array) -> mx.array:
         if "bias" in self:
-            return mx.addmm(self.bias, x, self.weight.T)
-        return x @ self.weight.T
+            return mx.addmm(self["bias"], x, self["weight"].T)
+        return x @ self["weight"].T
 
     def to_quantized(
         self,

@@ -25,6 +25,15 @@ def _checked_eps(layer, eps):
     return eps
 
 
+def _with_last_axis(layer, x, dims):
+    """x, whose last axis has to be of this size."""
+    try:
+        return mx._of_size(x, -1, dims)
+    except mx.Error:
+        name = type(layer).__name__
+        raise mx.Error(f"[{name}] expected a last axis of size {dims}, got shape {x.shape}") from None
+
+
 class _Affine(Module):
     """What the layers here share: `weight` and `bias` of the size of the last axis, or neither."""
 
@@ -47,14 +56,6 @@ class _Affine(Module):
         the means and the variances, (items or 1, groups)."""
         return mx._group_norm(x, self.get("weight"), self.get("bias"), groups, neighbours, whole, self.eps)
 
-    def _with_last_axis(self, x, dims):
-        """x, whose last axis has to be of this size."""
-        try:
-            return mx._of_size(x, -1, dims)
-        except mx.Error:
-            name = type(self).__name__
-            raise mx.Error(f"[{name}] expected a last axis of size {dims}, got shape {x.shape}") from None
-
 
 class LayerNorm(_Affine):
     """Normalizes each vector, x: (..., dims) (Ba et al., "Layer normalization", 2016)."""
@@ -68,7 +69,7 @@ class LayerNorm(_Affine):
         return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
 
     def __call__(self, x):
-        x = self._with_last_axis(x, self.dims)
+        x = _with_last_axis(self, x, self.dims)
         return mx.fast.layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
 
 
@@ -88,8 +89,8 @@ class RMSNorm(_Affine):
         return f"{self.weight.shape[0]}, eps={self.eps}"
 
     def __call__(self, x):
-        x = self._with_last_axis(x, self.weight.shape[0])
-        return mx.fast.rms_norm(x, self.weight, self.eps)
+        weight = self["weight"]
+        return mx.fast.rms_norm(_with_last_axis(self, x, weight.shape[0]), weight, self.eps)
 
 
 class InstanceNorm(_Affine):
@@ -106,7 +107,7 @@ class InstanceNorm(_Affine):
 
     def __call__(self, x: mx.array) -> mx.array:
         if "weight" in self:  # without, any number of channels will do
-            x = self._with_last_axis(x, self.dims)
+            x = _with_last_axis(self, x, self.dims)
         if x.ndim < 3:
             raise mx.Error(f"[InstanceNorm] expected 3 or more dimensions (N, ..., dims), got shape {x.shape}")
         return self._normalize_groups(x)[0]
@@ -146,7 +147,7 @@ class GroupNorm(_Affine):
         )
 
     def __call__(self, x):
-        x = self._with_last_axis(x, self.dims)
+        x = _with_last_axis(self, x, self.dims)
         if x.ndim < 2:
             raise mx.Error(f"[GroupNorm] expected an array (N, ..., {self.dims}), got shape {x.shape}")
         return self._normalize_groups(x, self.num_groups, neighbours=self.pytorch_compatible)[0]
@@ -198,7 +199,7 @@ class BatchNorm(_Affine):
     def __call__(self, x: mx.array) -> mx.array:
         if not 2 <= x.ndim <= 4:
             raise mx.Error(f"[BatchNorm] expected 2, 3 or 4 dimensions, got shape {x.shape}")
-        x = self._with_last_axis(x, self.num_features)
+        x = _with_last_axis(self, x, self.num_features)
 
         if self.track_running_stats and not self.training:
             scale = mx.rsqrt(self.running_var + self.eps)

@@ -18,6 +18,12 @@ def _sizes(mode, group_size, bits):
     return usual[0] if group_size is None else group_size, usual[1] if bits is None else bits
 
 
+def _times(layer, x):
+    """x @ weight.T.  Items by their names are found sooner than attributes."""
+    w, scales, biases = layer["weight"], layer["scales"], layer.get("biases")
+    return mx.quantized_matmul(x, w, scales, biases, True, layer.group_size, layer.bits, layer.mode)
+
+
 class _Packed(Module):
     """What layers with packed weights share: how they are packed, and the parts of the weights.
 
@@ -49,10 +55,6 @@ class _Packed(Module):
     @property
     def _how(self):
         return {"group_size": self.group_size, "bits": self.bits, "mode": self.mode}
-
-    def _times(self, x):
-        """x @ weight.T"""
-        return mx.quantized_matmul(x, self.weight, self.scales, self.biases, transpose=True, **self._how)
 
     def _columns(self):
         return self.weight.shape[-1] * 32 // self.bits
@@ -92,8 +94,8 @@ class QuantizedLinear(_Packed):
         )
 
     def __call__(self, x):
-        y = self._times(x)
-        return y + self.bias if "bias" in self else y
+        y = _times(self, x)
+        return y + self["bias"] if "bias" in self else y
 
     @classmethod
     def from_linear(cls, linear_layer: Module, group_size: int = None, bits: int = None, mode: str = "affine"):
@@ -139,7 +141,7 @@ class QuantizedEmbedding(_Packed):
 
     def as_linear(self, x):
         """x @ weight.T, as in `Embedding.as_linear`."""
-        return self._times(x)
+        return _times(self, x)
 
     @classmethod
     def from_embedding(cls, embedding_layer: Module, group_size: int = None, bits: int = None, mode: str = "affine"):
