@@ -143,6 +143,31 @@ static void run_range(void *ctx, int64_t begin, int64_t end)
 
 /* ---- blocks of the planes that the last two dimensions span */
 
+struct block {
+    int64_t y, rows, cols;
+    const char *x[RUN_OPERANDS];
+};
+
+static struct block block_at(const struct runs *r, int64_t number)
+{
+    int last = r->ndim - 1, down = last - 1;
+    int64_t at[MX_MAX_NDIM], across_n = ceil_div(r->row, r->block_cols);
+    int64_t down_n = ceil_div(r->shape[down], r->block_rows);
+    struct block b = { 0 };
+    at[last] = number % across_n * r->block_cols;
+    at[down] = number / across_n % down_n * r->block_rows;
+    number /= across_n * down_n;
+    for (int i = down; i-- > 0; number /= r->shape[i]) at[i] = number % r->shape[i];
+    for (int k = 0; k < r->n; k++) b.x[k] = r->x[k];
+    for (int i = 0; i < r->ndim; i++) {
+        b.y += at[i] * r->y_strides[i];
+        for (int k = 0; k < r->n; k++) b.x[k] += at[i] * bytes(r, k, i);
+    }
+    b.rows = least(r->shape[down] - at[down], r->block_rows);
+    b.cols = least(r->row - at[last], r->block_cols);
+    return b;
+}
+
 /* What the next block will read or write, into the second cache: lines that are a power of two apart throw each other
  * out of the first.  Each row is too short a stretch for processors to foresee it. */
 static void prefetch(const char *x, int64_t bytes)
@@ -156,70 +181,68 @@ static bool leans(const struct runs *r, int k)
     return !is_run(r, k, across) && down != 0 && llabs(down) < llabs(across);
 }
 
-/* rows x cols elements of operand k, transposed into rows of a tile. */
-static void transpose(const struct runs *r, int k, char *tile, const char *x, int64_t rows, int64_t cols)
+/* A block of operand k, transposed into rows of a tile. */
+static void transpose(const struct runs *r, int k, char *tile, const struct block *b, const struct block *next)
 {
     int64_t across = r->strides[k][r->ndim - 1], down = r->strides[k][r->ndim - 2];
     size_t size = r->x_size[k];
-    for (int64_t j = cols; j < 2 * cols; j++) prefetch(x + j * bytes(r, k, r->ndim - 1), rows * (int64_t)size);
+    for (int64_t j = 0; j < next->cols; j++)
+        prefetch(next->x[k] + j * bytes(r, k, r->ndim - 1), next->rows * (int64_t)size);
     if (down == 1)
-        cpu->transpose[__builtin_ctzl(size)](tile, cols, x, across, (size_t)rows, (size_t)cols);
+        cpu->transpose[__builtin_ctzl(size)](tile, b->cols, b->x[k], across, (size_t)b->rows, (size_t)b->cols);
     else
-        for (int64_t j = 0; j < cols; j++)
-            move_run(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
+        for (int64_t j = 0; j < b->cols; j++)
+            move_run(tile + (size_t)j * size, b->cols, b->x[k] + j * bytes(r, k, r->ndim - 1), down, b->rows, size);
 }
 
-static void block(const struct runs *r, int64_t y, const char *const at[], int64_t rows, int64_t cols)
+/* Rows that follow each other in the output are one run of it. */
+static int64_t rows_at_once(const struct runs *r)
+{
+    bool joined = r->block_cols == r->row && r->y_strides[r->ndim - 2] == r->row;
+    return joined ? greatest(least(r->most, TILE) / r->row, 1) : 1;
+}
+
+static void run_block(const struct runs *r, const struct block *b, const struct block *next)
 {
     _Alignas(64) char space[BLOCK * BLOCK * RUN_BYTES];
     char *tiles[RUN_OPERANDS];
     int last = r->ndim - 1;
-    const char *from[RUN_OPERANDS];
     int64_t step[RUN_OPERANDS]; /* from one row to the next */
+    bool turned[RUN_OPERANDS];
     room_for_tiles(r, space, BLOCK * BLOCK, tiles);
     for (int k = 0; k < r->n; k++) {
-        from[k] = at[k], step[k] = bytes(r, k, last - 1);
-        if (leans(r, k)) {
-            transpose(r, k, tiles[k], at[k], rows, cols);
-            from[k] = tiles[k], step[k] = cols * (int64_t)r->x_size[k];
-        }
+        turned[k] = leans(r, k);
+        step[k] = turned[k] ? b->cols * (int64_t)r->x_size[k] : bytes(r, k, last - 1);
+        if (turned[k])
+            transpose(r, k, tiles[k], b, next);
     }
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0, n, at_once = rows_at_once(r); i < b->rows; i += n) {
         const void *x[RUN_OPERANDS];
         int s[RUN_OPERANDS];
+        n = least(at_once, b->rows - i);
         for (int k = 0; k < r->n; k++) {
-            x[k] = from[k] + i * step[k];
             s[k] = 1;
-            if (from[k] == at[k]) {
-                prefetch((const char *)x[k] + cols * bytes(r, k, last), cols * bytes(r, k, last));
-                x[k] = fetch(r, k, x[k], 1, cols, tiles[k], &s[k]);
+            x[k] = (turned[k] ? tiles[k] : b->x[k]) + i * step[k];
+            if (!turned[k]) {
+                prefetch(next->x[k] + i * step[k], n * next->cols * llabs(bytes(r, k, last)));
+                x[k] = fetch(r, k, x[k], n, b->cols, tiles[k], &s[k]);
             }
         }
-        int64_t at_y = y + i * r->y_strides[last - 1];
+        int64_t y = i * r->y_strides[last - 1];
         if (r->y)
-            prefetch((const char *)runs_y(r, at_y + cols), cols * (int64_t)r->y_size);
-        r->kernel(r, at_y, x, s, cols);
+            prefetch((const char *)runs_y(r, next->y + y), n * next->cols * (int64_t)r->y_size);
+        r->kernel(r, b->y + y, x, s, n * b->cols);
     }
 }
 
 static void run_blocks(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
-    int last = r->ndim - 1, down = last - 1;
-    int64_t across_n = ceil_div(r->row, r->block_cols);
-    int64_t down_n = ceil_div(r->shape[down], r->block_rows);
+    struct block b = block_at(r, begin);
     for (; begin < end; begin++) {
-        int64_t at[MX_MAX_NDIM], rest = begin / across_n / down_n, y = 0;
-        const char *x[RUN_OPERANDS];
-        at[last] = begin % across_n * r->block_cols;
-        at[down] = begin / across_n % down_n * r->block_rows;
-        for (int i = down; i-- > 0; rest /= r->shape[i]) at[i] = rest % r->shape[i];
-        for (int k = 0; k < r->n; k++) x[k] = r->x[k];
-        for (int i = 0; i < r->ndim; i++) {
-            y += at[i] * r->y_strides[i];
-            for (int k = 0; k < r->n; k++) x[k] += at[i] * bytes(r, k, i);
-        }
-        block(r, y, x, least(r->shape[down] - at[down], r->block_rows), least(r->row - at[last], r->block_cols));
+        struct block next = begin + 1 < end ? block_at(r, begin + 1) : b;
+        run_block(r, &b, &next);
+        b = next;
     }
 }
 
@@ -256,8 +279,8 @@ static int64_t into_blocks(struct runs *r, int i)
     for (int k = 0; k < r->n; k++) rotate(r->strides[k], i, down);
     for (; i < down; i++) r->shape[i] = r->shape[i + 1];
     r->shape[down] = extent;
-    r->block_rows = (int)least(extent, BLOCK);
-    r->block_cols = (int)least(least(TILE, r->most), BLOCK * BLOCK / r->block_rows);
+    r->block_rows = (int)least(extent, r->row < BLOCK ? BLOCK * BLOCK / r->row / BLOCK * BLOCK : BLOCK);
+    r->block_cols = (int)least(least(r->row, least(TILE, r->most)), BLOCK * BLOCK / r->block_rows);
     int64_t n = ceil_div(extent, r->block_rows) * ceil_div(r->row, r->block_cols);
     for (int k = 0; k < down; k++) n *= r->shape[k];
     return n;
