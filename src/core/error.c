@@ -73,6 +73,16 @@ void mx_error_called(const char *op)
     memcpy(failure.message + 1, op, n);
 }
 
+void mx_error_add(const char *fmt, ...)
+{
+    size_t n = strlen(failure.message);
+    va_list args;
+    va_start(args, fmt);
+    if (failure.kind != MX_OK)
+        vsnprintf(failure.message + n, sizeof failure.message - n, fmt, args);
+    va_end(args);
+}
+
 enum mx_error mx_error_of_system(int why)
 {
     return why == ENOENT ? MX_NO_FILE : why == ENOMEM ? MX_MEMORY : MX_RUNTIME;

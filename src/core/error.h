@@ -32,6 +32,8 @@ struct mx_array *mx_fail(const char *fmt, ...) MX_PRINTF(1, 2);
 struct mx_array *mx_fail_as(enum mx_error kind, const char *fmt, ...) MX_PRINTF(2, 3);
 /* The same for what failed while an array was being computed: mx_error_called leaves its name. */
 struct mx_array *mx_fail_computing(enum mx_error kind, const char *message);
+/* Puts that behind the message, if there is one. */
+void mx_error_add(const char *fmt, ...) MX_PRINTF(1, 2);
 /* Who is told called `op`, which may be made of others: it takes the place of the name in front of
  * the message, unless that is about computing or memory. */
 void mx_error_called(const char *op);

@@ -626,11 +626,21 @@ static struct event *take_failure(struct run_failure *own)
     return why;
 }
 
+/* Whoever hears that there is no memory is told for what. */
+static void name_operation(struct entry *e)
+{
+    mx y = entry_out(e)[0];
+    mx_error_add(", while computing %s, whose result has shape %s and type %s", e->node->op->name, shape_of(y),
+                 dtype_name(y->dtype));
+}
+
 /* What became of entries that ran as one; their outputs are READY or LAZY after this, unless nobody can look at
  * them (`wanted`; NULL: somebody may). */
 static void settle_batch(int n, struct entry *const m[], const bool wanted[], enum outcome how, struct run_failure *own,
                          const struct run_failure *before)
 {
+    if (how == FAILED && mx_error_kind() == MX_MEMORY)
+        name_operation(m[n - 1]);
     struct event *why = how == FAILED ? take_failure(own) : NULL;
     if (how == SPOILED)
         note_failure(own, before->kind, before->message);
