@@ -55,8 +55,8 @@ static void deallocate(PyObject *o)
     Py_DECREF(type);
 }
 
-/* Classes with a __getattr__ of their own call this one by its name: the descriptor of a method takes two thirds of what
- * that of a slot does, which makes a tuple of the name. */
+/* Classes with a __getattr__ of their own call this one by its name: the descriptor of a method takes two thirds of
+ * what that of a slot does, which makes a tuple of the name. */
 static PyMethodDef methods[] = {
     { "__getattribute__", get_attribute, METH_O | METH_COEXIST, DOC("The attribute, or else the item, of that name.") },
     { NULL, NULL, 0, NULL },
