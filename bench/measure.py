@@ -53,6 +53,9 @@ def compiled_by_jax(case, names):
     return lambda: f(*(names[name] for name in of))
 
 
+SAMPLE = 1e-3  # seconds at least
+
+
 def times_of(run, finish, seconds):
     """The median of samples of a millisecond at least, and half of how far the middle half of them is spread."""
 
@@ -64,7 +67,9 @@ def times_of(run, finish, seconds):
         finish()
         return (time.perf_counter() - start) / turns
 
-    turns, samples = max(1, int(1e-3 / max(sample(1), 1e-9))), []
+    turns, samples = 1, []
+    while sample(turns) < SAMPLE / turns:
+        turns *= 2
     end = time.perf_counter() + seconds
     while len(samples) < 5 or (time.perf_counter() < end and len(samples) < 200):
         samples.append(sample(turns))

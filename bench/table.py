@@ -26,7 +26,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from cases import LIMITS, load
-from peers import PEERS, THREADS, USUAL, is_installed, written_as
+from peers import PEERS, THREADS, USUAL, written_as
 
 HERE = Path(__file__).parent
 # What keeps each library, and those that they are made of, to AVX2, as far as they can be: XLA's products cannot.
@@ -45,13 +45,23 @@ def python_of(peer):
     return os.environ.get(PYTHONS.get(peer, ""), sys.executable)
 
 
+def environment_of(peer):
+    environment = dict(os.environ, OMP_NUM_THREADS=str(THREADS), OPENBLAS_NUM_THREADS=str(THREADS))
+    if python_of(peer) != sys.executable:  # whose packages are its own
+        environment.pop("PYTHONPATH", None)
+    if peer == "kernels":
+        environment["MLX_CUDA_LIBRARIES"] = "0"
+    return environment
+
+
 def there_are(peer):
-    if peer == "upstream" and python_of(peer) == sys.executable:
+    if peer == "upstream" and "MLX_UPSTREAM_PYTHON" not in os.environ:
         return False
-    if python_of(peer) == sys.executable:
-        return is_installed(peer)
     code = f"import peers; raise SystemExit(not peers.is_installed({peer!r}))"
-    return subprocess.run([python_of(peer), "-c", code], cwd=HERE).returncode == 0
+    try:
+        return subprocess.run([python_of(peer), "-c", code], cwd=HERE, env=environment_of(peer)).returncode == 0
+    except OSError as e:
+        sys.exit(f"{peer}: {e}")
 
 
 def measure(device, peer, cases, seconds):
@@ -59,16 +69,11 @@ def measure(device, peer, cases, seconds):
     names = [c.name for c in cases if written_as(peer) in c.run]
     if not names:
         return {}
-    environment = dict(os.environ, OMP_NUM_THREADS=str(THREADS), OPENBLAS_NUM_THREADS=str(THREADS))
-    if python_of(peer) != sys.executable:
-        environment.pop("PYTHONPATH", None)
-    if peer == "kernels":
-        environment["MLX_CUDA_LIBRARIES"] = "0"
     done = subprocess.run(
         [python_of(peer), HERE / "measure.py", device, peer, str(seconds)],
-        input="\n".join(names), capture_output=True, text=True, env=environment,
+        input="\n".join(names), capture_output=True, text=True, env=environment_of(peer),
     )  # fmt: skip
-    answers = {a["name"]: a for a in map(json.loads, done.stdout.splitlines())}
+    answers = {a["name"]: a for a in map(json.loads, (s for s in done.stdout.splitlines() if s.startswith("{")))}
     for name in names:
         if name not in answers:
             answers[name] = {"name": name, "error": (done.stderr.strip().splitlines() or ["it ended"])[-1]}
@@ -245,8 +250,13 @@ def main():
     if arguments.avx2:
         os.environ.update(AVX2)
     cases = load(arguments.device)
-    cases = [c for c in cases if c.family == LIMITS or all(w in f"{c.family} {c.name}" for w in arguments.words)]
+    words = [w.lower() for w in arguments.words]
+    cases = [c for c in cases if c.family == LIMITS or all(w in f"{c.family} {c.name}".lower() for w in words)]
+    if all(c.family == LIMITS for c in cases):
+        sys.exit(f"no case has {' and '.join(map(repr, words))} in its name")
     asked = arguments.peers.split(",") if arguments.peers else USUAL[arguments.device]
+    if not {*asked} <= {*PEERS}:
+        sys.exit(f"expected --peers of {', '.join(PEERS)}, got {', '.join({*asked} - {*PEERS})}")
     peers = [p for p in asked if there_are(p)]
     on = machine(arguments.device)
     print(f"{on}; beside {', '.join(peers) or 'nobody'}: their times over ours")

@@ -97,7 +97,7 @@ class Writing:
     def read(self):
         self.caches = [Cache() for _ in self.model.layers]
         self.word = mx.argmax(self.model(self.text, self.caches)[:, -1:], -1)
-        mx.eval(self.word, [(c.k, c.v) for c in self.caches])
+        mx.async_eval(self.word, [(c.k, c.v) for c in self.caches])
         self.length = self.caches[0].n
         return self.word
 

@@ -88,7 +88,6 @@ class Writing:
 
 
 def training(batch, length, compiled):
-    torch.set_grad_enabled(True)
     model = made(SMALL, torch.float32)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     tokens = torch.randint(0, SMALL.words, (batch, length + 1), device=DEVICE)
@@ -99,6 +98,7 @@ def training(batch, length, compiled):
     if compiled:
         loss = torch.compile(loss)
 
+    @torch.enable_grad()
     def step():
         optimizer.zero_grad()
         y = loss(tokens)

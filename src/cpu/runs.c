@@ -20,6 +20,7 @@
 
 enum {
     SHORT_ROW = 128, /* shorter rows are taken several at a time */
+    SMALL = 128,     /* planes of fewer elements are not worth blocks */
     BLOCK = 64,      /* elements along the side of a block: full cache lines on both sides */
 };
 
@@ -168,11 +169,16 @@ static struct block block_at(const struct runs *r, int64_t number)
     return b;
 }
 
-/* What the next block will read or write, into the second cache: lines that are a power of two apart throw each other
- * out of the first.  Each row is too short a stretch for processors to foresee it. */
-static void prefetch(const char *x, int64_t bytes)
+/* So many elements of what the next block will read or write, into the second cache: lines that are a power of two
+ * apart throw each other out of the first.  Each row is too short a stretch for processors to foresee it.  Where each
+ * is in a line of its own there are too many. */
+static void prefetch(const char *x, int64_t step, int64_t n)
 {
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(x + i, 0, 2);
+    enum { LINE = 64 };
+    if (llabs(step) > LINE)
+        return;
+    x += step < 0 ? (n - 1) * step : 0;
+    for (int64_t i = 0, bytes = n * llabs(step); i < bytes; i += LINE) __builtin_prefetch(x + i, 0, 2);
 }
 
 static bool leans(const struct runs *r, int k)
@@ -187,7 +193,7 @@ static void transpose(const struct runs *r, int k, char *tile, const struct bloc
     int64_t across = r->strides[k][r->ndim - 1], down = r->strides[k][r->ndim - 2];
     size_t size = r->x_size[k];
     for (int64_t j = 0; j < next->cols; j++)
-        prefetch(next->x[k] + j * bytes(r, k, r->ndim - 1), next->rows * (int64_t)size);
+        prefetch(next->x[k] + j * bytes(r, k, r->ndim - 1), bytes(r, k, r->ndim - 2), next->rows);
     if (down == 1)
         cpu->transpose[__builtin_ctzl(size)](tile, b->cols, b->x[k], across, (size_t)b->rows, (size_t)b->cols);
     else
@@ -224,13 +230,13 @@ static void run_block(const struct runs *r, const struct block *b, const struct 
             s[k] = 1;
             x[k] = (turned[k] ? tiles[k] : b->x[k]) + i * step[k];
             if (!turned[k]) {
-                prefetch(next->x[k] + i * step[k], n * next->cols * llabs(bytes(r, k, last)));
+                for (int64_t m = i; m < i + n; m++) prefetch(next->x[k] + m * step[k], bytes(r, k, last), next->cols);
                 x[k] = fetch(r, k, x[k], n, b->cols, tiles[k], &s[k]);
             }
         }
         int64_t y = i * r->y_strides[last - 1];
         if (r->y)
-            prefetch((const char *)runs_y(r, next->y + y), n * next->cols * (int64_t)r->y_size);
+            prefetch((const char *)runs_y(r, next->y + y), (int64_t)r->y_size, n * next->cols);
         r->kernel(r, b->y + y, x, s, n * b->cols);
     }
 }
@@ -331,7 +337,7 @@ void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[], cons
     r->y_size = y_size;
     runs_prepare(r, n, x, data);
     int i = leaning(r);
-    if (i < 0) {
+    if (i < 0 || (int64_t)r->shape[i] * r->row < SMALL) {
         pool_for(x[0]->size, r->grain, run_range, r);
     } else {
         int64_t count = into_blocks(r, i), each = (int64_t)r->block_rows * r->block_cols;

@@ -273,6 +273,11 @@ static bool emit(struct tape *t, mx x)
     return true;
 }
 
+static void fail_as_kept(const struct event *e)
+{
+    mx_fail_computing(e->error, e->message ? e->message : "out of memory");
+}
+
 /* What failed earlier on a stream is raised to who asks for the array, once. */
 static bool raise_kept(mx x)
 {
@@ -283,7 +288,7 @@ static bool raise_kept(mx x)
         set_event(x, NULL);
         return false;
     }
-    mx_fail_computing(e->error, e->message ? e->message : "out of memory");
+    fail_as_kept(e);
     if (x->status == LAZY && x->node) /* and may be tried again */
         set_event(x, NULL);
     return true;
@@ -627,11 +632,17 @@ static struct event *take_failure(struct run_failure *own)
 }
 
 /* Whoever hears that there is no memory is told for what. */
-static void name_operation(struct entry *e)
+static void name_operations(int n, struct entry *const m[])
 {
-    mx y = entry_out(e)[0];
-    mx_error_add(", while computing %s, whose result has shape %s and type %s", e->node->op->name, shape_of(y),
-                 dtype_name(y->dtype));
+    const struct node *first = m[0]->node, *last = m[n - 1]->node;
+    mx y = entry_out(m[0])[0];
+    if (n > 1)
+        mx_error_add(", while computing %s to %s, which run as one", first->op->name, last->op->name);
+    else if (first->nout > 1)
+        mx_error_add(", while computing %s", first->op->name);
+    else
+        mx_error_add(", while computing %s, whose result has shape %s and type %s", first->op->name, shape_of(y),
+                     dtype_name(y->dtype));
 }
 
 /* What became of entries that ran as one; their outputs are READY or LAZY after this, unless nobody can look at
@@ -640,7 +651,7 @@ static void settle_batch(int n, struct entry *const m[], const bool wanted[], en
                          const struct run_failure *before)
 {
     if (how == FAILED && mx_error_kind() == MX_MEMORY)
-        name_operation(m[n - 1]);
+        name_operations(n, m);
     struct event *why = how == FAILED ? take_failure(own) : NULL;
     if (how == SPOILED)
         note_failure(own, before->kind, before->message);
@@ -895,21 +906,23 @@ static int await(mx x)
     if (e)
         event_retain(e);
     graph_unlock();
-    if (e) {
-        bool stopped = wait_or_stop(e);
-        event_release(e);
-        if (stopped) {
-            mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
-            return 1;
-        }
+    bool stopped = e && wait_or_stop(e);
+    bool made = !stopped && atomic_load_explicit(&x->status, memory_order_acquire) == READY;
+    if (stopped) {
+        mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
+    } else if (!made) {
+        graph_lock();
+        bool raised = raise_kept(x);
+        graph_unlock();
+        if (!raised && e && e->error != MX_OK) /* another thread has been told of it already */
+            fail_as_kept(e);
+        else if (!raised)
+            mx_fail_as(MX_RUNTIME, "[eval] the array could not be computed");
     }
-    if (atomic_load_explicit(&x->status, memory_order_acquire) == READY)
+    if (e)
+        event_release(e);
+    if (made)
         return 0;
-    graph_lock();
-    bool raised = raise_kept(x);
-    graph_unlock();
-    if (!raised)
-        mx_fail_as(MX_RUNTIME, "[eval] the array could not be computed");
     return 1;
 }
 

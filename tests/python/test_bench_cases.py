@@ -1,5 +1,5 @@
-"""The cases of the speed tables (bench/cases): each has a name of its own, and those of the GPU compute something here
-too, of a few numbers each."""
+"""The cases of the speed tables (bench/cases): each has a name of its own and expressions that are Python for libraries
+that there are, and those of the GPU compute something here too, of fewer numbers."""
 
 import os
 import subprocess
@@ -9,12 +9,21 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).parents[2] / "bench"
-NAMES = """
+TEXTS = """
 import sys
 from cases import load
-names = [case.name for case in load(sys.argv[1])]
+from peers import PACKAGES
+cases, libraries = load(sys.argv[1]), {"ours", *PACKAGES}
+names = [case.name for case in cases]
 assert len(names) > 150, len(names)
 assert len(set(names)) == len(names), sorted(n for n in names if names.count(n) > 1)
+for case in cases:
+    assert case.type in (None, "float16", "bfloat16") and "ours" in case.run, case.name
+    assert {*case.run} <= libraries and {*case.before} <= libraries | {"all"}, case.name
+    for library, text in case.run.items():
+        compile(text, f"{case.name}, {library}", "eval")
+    for library, text in case.before.items():
+        compile(text, f"before {case.name}, {library}", "exec")
 """
 RUNS = """
 import math
@@ -38,8 +47,8 @@ def python(code, *arguments, few="0"):
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
-def test_names(device):
-    python(NAMES, device)
+def test_texts(device):
+    python(TEXTS, device)
 
 
 def test_cases_of_the_gpu():

@@ -224,6 +224,21 @@ def test_what_is_largest_and_what_is_computed_are_named_where_memory_runs_out(de
             mx.set_memory_limit(limit)
 
 
+def test_operations_that_run_as_one_are_named_where_memory_runs_out():
+    with mx.stream(mx.cpu):
+        x = mx.zeros((1 << 20,))
+        mx.eval(x)
+        y = mx.exp(x)
+        both = y, y.astype(mx.float16)
+        limit = mx.set_memory_limit(mx.get_active_memory() + 100)
+        try:
+            with pytest.raises(MemoryError, match=r", while computing exp to astype, which run as one$"):
+                mx.eval(both)
+        finally:
+            mx.set_memory_limit(limit)
+        mx.eval(both)
+
+
 @pytest.mark.parametrize("f", [mx.tril, mx.triu])
 def test_no_matrices_make_no_mask(f):
     x = mx.zeros((0, 20000, 20000), mx.float16)

@@ -87,6 +87,23 @@ def test_a_module_is_the_dict_of_its_containers():
     assert model.state is model
 
 
+def test_what_a_property_misses_is_told():
+    class Layer(nn.Module):
+        @property
+        def depth(self):
+            return self.nothing
+
+        @property
+        def width(self):
+            raise AttributeError("no width yet")
+
+    for name, said in (("depth", "'Layer' object has no attribute 'nothing'"), ("width", "no width yet"),
+                       ("other", "'Layer' object has no attribute 'other'")):  # fmt: skip
+        with pytest.raises(AttributeError) as told:
+            getattr(Layer(), name)
+        assert str(told.value) == said and not hasattr(Layer(), name)
+
+
 def test_attributes_move_between_item_and_plain():
     model = nn.Module()
     model.x = mx.zeros(1)

@@ -4,11 +4,12 @@ from .. import family
 
 case = family("attention")
 
+# JAX has heads behind positions.
 JAX = {
     "JAX": """
+q, k, v = (x.transpose(0, 2, 1, 3) + 0 for x in (q, k, v))
 def attention(q, k, v, **how):
-    q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
-    return jax.nn.dot_product_attention(q, k, v, **how).transpose(0, 2, 1, 3)
+    return jax.nn.dot_product_attention(q, k, v, **how)
 """
 }
 
@@ -24,18 +25,19 @@ OURS = "mx.fast.scaled_dot_product_attention(q, k, v, scale={}{})"
 TORCH = "F.scaled_dot_product_attention(q, k, v{})"
 attention("8 heads of 64, 1024 positions", 8, 1024, 1024, 64, OURS.format(64**-0.5, ""), TORCH.format(""),
           "attention(q, k, v)", operations=4 * 8 * 1024**2 * 64)  # fmt: skip
-attention("the same, causal", 8, 1024, 1024, 64, OURS.format(64**-0.5, ", mask='causal'"),
+attention("8 heads of 64, 1024 positions, causal", 8, 1024, 1024, 64, OURS.format(64**-0.5, ", mask='causal'"),
           TORCH.format(", is_causal=True"), "attention(q, k, v, is_causal=True)",
           operations=2 * 8 * 1024**2 * 64)  # fmt: skip
-attention("the same, boolean mask", 8, 1024, 1024, 64, OURS.format(64**-0.5, ", mask=m"),
+attention("8 heads of 64, 1024 positions, boolean mask", 8, 1024, 1024, 64, OURS.format(64**-0.5, ", mask=m"),
           TORCH.format(", attn_mask=m"), "attention(q, k, v, mask=m[None, None])",
           before={"ours": "m = mx.tri(1024, dtype=mx.bool_); mx.eval(m)",
                   "PyTorch": "m = torch.ones(1024, 1024, dtype=torch.bool).tril()",
                   "JAX": JAX["JAX"] + "m = jnp.tri(1024, dtype=bool)"},
           operations=4 * 8 * 1024**2 * 64)  # fmt: skip
 HALF = "q, k, v = (x.{}(bfloat16) for x in (q, k, v))"
-attention("the same, causal, bfloat16", 8, 1024, 1024, 64, OURS.format(64**-0.5, ", mask='causal'"),
-          TORCH.format(", is_causal=True"), "attention(q, k, v, is_causal=True)",
+attention("8 heads of 64, 1024 positions, causal, bfloat16", 8, 1024, 1024, 64,
+          OURS.format(64**-0.5, ", mask='causal'"), TORCH.format(", is_causal=True"),
+          "attention(q, k, v, is_causal=True)",
           before={"ours": HALF.format("astype") + "; mx.eval(q, k, v)", "PyTorch": HALF.format("to"),
                   "JAX": JAX["JAX"] + HALF.format("astype")})  # fmt: skip
 attention("one query, 8 heads of 64, 8192 keys", 8, 1, 8192, 64, OURS.format(64**-0.5, ""), TORCH.format(""),
@@ -49,20 +51,20 @@ BACK = {
 def f(q, k, v):
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask='causal')
 def back(q, k, v):
-    return mx.vjp(lambda *x: [f(*x)], [q, k, v], [mx.ones(q.shape)])[1]
+    return mx.vjp(lambda *x: [f(*x)], [q, k, v], [mx.ones(q.shape)])
 """,
     "PyTorch": """
 def back(*x):
     with torch.enable_grad():
         x = [a.detach().requires_grad_() for a in x]
         y = F.scaled_dot_product_attention(*x, is_causal=True)
-        return torch.autograd.grad(y, x, torch.ones_like(y))
+        return y, torch.autograd.grad(y, x, torch.ones_like(y))
 """,
     "JAX": JAX["JAX"]
     + """
 def back(*x):
     y, pull = jax.vjp(lambda q, k, v: attention(q, k, v, is_causal=True), *x)
-    return pull(jnp.ones_like(y))
+    return y, pull(jnp.ones_like(y))
 """,
 }
 attention("causal and back, 8 heads of 64, 512", 8, 512, 512, 64, "back(q, k, v)", "back(q, k, v)", "back(q, k, v)",

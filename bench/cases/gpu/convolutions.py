@@ -2,7 +2,7 @@
 
 from math import prod
 
-from .. import family
+from .. import family, large
 from . import SIZE, TYPES, typed
 
 case = family("convolutions")
@@ -29,6 +29,7 @@ def sides(x, w, stride=1, padding=0, groups=1):
 
 for dtype in TYPES:
     for name, (x, w, how) in LAYERS.items():
+        x = (*map(large, x[:-1]), x[-1])
         y = (x[0], *sides(x, w, **how), w[0])
         n = len(x) - 2
         said = ", ".join(f"{k}={v}" for k, v in how.items())

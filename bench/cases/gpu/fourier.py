@@ -7,6 +7,7 @@ from .. import complexes, family, large
 case = family("Fourier")
 
 
+# How often the numbers are moved is what passes through memory take, of which long ones and two axes have several.
 def line(what, shape, code, moves=2, real=False, torch=None):
     n, shape = prod(shape), tuple(map(large, shape))
     case(what, {"x": shape if real else complexes(*shape)}, ours=f"mx.fft.{code}", torch=f"torch.fft.{torch or code}",
@@ -19,7 +20,7 @@ line("4 rows of 2^20", (4, 1 << 20), "fft(x)", 4)
 line("a row of 2^24", (1, 1 << 24), "fft(x)", 6)
 line("a row of 3^15", (1, 3**15), "fft(x)", 6)
 for count in (1, 64, 1024):
-    line(f"{count} of rows of 1,024", (count, 1024), "fft(x)")
+    line(f"rows of 1,024, {count:,} of them", (count, 1024), "fft(x)")
 line("rows of 1,024 back", (1 << 16, 1024), "ifft(x)")
 line("real rows of 1,024", (1 << 17, 1024), "rfft(x)", real=True)
 line("real rows of 999", (1 << 17, 999), "rfft(x)", real=True)

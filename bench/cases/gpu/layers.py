@@ -29,7 +29,7 @@ for batch in (1, 32):
 
 for batch, steps in ((8, 512), (32, 1)):
     steps = large(steps)
-    case(f"gated delta, {batch} x {steps} steps", {
+    case(f"gated delta, {batch} x {steps} steps, PyTorch's a loop", {
         "q": (batch, steps, 16, 128), "k": (batch, steps, 16, 128), "v": (batch, steps, 32, 128),
         "g": positive(batch, steps, 32), "b": positive(batch, steps, 32),
     }, ours="mx.fast.gated_delta_update(q, k, v, g, b, state)", torch="run()", before=DELTA,
@@ -50,7 +50,7 @@ for bits in (None, 4):
     case(f"2,048 words read, {of}", {}, "model.read()", before=before, operations=2 * 1.07e9 * 2048, type="bfloat16",
          tolerance=None)  # fmt: skip
 # 4 layers of 256.
-for what, compiled in (("step of training of 4 x 128 words", False), ("the same, PyTorch's compiled too", True)):
+for what, compiled in (("step of training of 4 x 128 words", False), ("the same step, PyTorch's compiled too", True)):
     case(what, {}, "step()", tolerance=None, before={
         "ours": f"from transformer.ours import training\nstep = training(4, {large(128)})",
         "PyTorch": f"from transformer.torchs import training\nstep = training(4, {large(128)}, {compiled})",

@@ -46,7 +46,7 @@ for dtype in TYPES:
          moved=(ROWS + 2 * TABLE) * WIDTH * size, **rest)  # fmt: skip
     case(typed("set of rows of 512", dtype), {"x": (TABLE, WIDTH), "i": integers(TABLE, (TABLE,)), "u": (TABLE, WIDTH)},
          ours="put(x, i, u)", torch="x.index_put((i,), u)", before={**LONG, "ours": PUT},
-         moved=4 * TABLE * WIDTH * size, type=dtype, tolerance=None)  # fmt: skip
+         moved=3 * TABLE * WIDTH * size, type=dtype, tolerance=None)  # fmt: skip
     for many, below in ((1 << 24, 1 << 20), (1 << 24, 1 << 8), (1 << 22, 1 << 22)):
         x, i, u = (large(below),), integers(large(below), (large(many),)), (large(many),)
         case(typed(f"scatter-add of {many:,} numbers to {below:,}", dtype), {"x": x, "i": i, "u": u},

@@ -45,7 +45,7 @@ class Module(mx._Attributes):
         # Reached only for what is no plain attribute, and as a rule no item either: mx._Attributes has found those.
         if key in self:
             return self[key]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+        return super().__getattribute__(key)  # says what is missing, a property by itself
 
     def __setattr__(self, key: str, val: Any):
         is_item = isinstance(_compiled_module(val), (mx.array, dict, list, tuple))
