@@ -26,9 +26,21 @@ static PyObject *own_or_item(PyObject *o, PyObject *name)
     return v;
 }
 
+/* Module.__getattr__, which finds items too; a class with another one finds them by that. */
+static PyObject *usual, *getattr_name;
+
+static PyObject *set_usual(PyObject *none, PyObject *f)
+{
+    (void)none;
+    Py_XDECREF(usual);
+    usual = Py_NewRef(f);
+    Py_RETURN_NONE;
+}
+
 static PyObject *get_attribute(PyObject *o, PyObject *name)
 {
-    if (in_class && PyUnicode_Check(name) && !in_class(Py_TYPE(o), name)) {
+    PyTypeObject *type = Py_TYPE(o);
+    if (in_class && PyUnicode_Check(name) && !in_class(type, name) && in_class(type, getattr_name) == usual) {
         PyObject *v = own_or_item(o, name);
         if (v || PyErr_Occurred())
             return v;
@@ -59,6 +71,7 @@ static void deallocate(PyObject *o)
  * what that of a slot does, which makes a tuple of the name. */
 static PyMethodDef methods[] = {
     { "__getattribute__", get_attribute, METH_O | METH_COEXIST, DOC("The attribute, or else the item, of that name.") },
+    { "_found_by", set_usual, METH_O | METH_STATIC, DOC("What a class has as __getattr__ that finds items.") },
     { NULL, NULL, 0, NULL },
 };
 
@@ -77,6 +90,8 @@ static PyType_Spec spec = {
 
 int attributes_init(PyObject *module)
 {
+    if (!(getattr_name = PyUnicode_InternFromString("__getattr__")))
+        return -1;
     void *found = dlsym(RTLD_DEFAULT, "_PyType_Lookup");
     memcpy(&in_class, &found, sizeof in_class);
     PyObject *bases = PyTuple_Pack(1, &PyDict_Type), *type = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;

@@ -104,6 +104,21 @@ def test_what_a_property_misses_is_told():
         assert str(told.value) == said and not hasattr(Layer(), name)
 
 
+def test_a_class_finds_items_by_its_own_getattr():
+    class Scaled(nn.Linear):
+        def __getattr__(self, name):
+            value = super().__getattr__(name)
+            return value * 0 if name == "weight" else value
+
+    class Deeper(Scaled):
+        pass
+
+    for layer in (Scaled(3, 2), Deeper(3, 2)):
+        assert not layer.weight.any() and layer["weight"].any() and layer.bias.shape == (2,)
+        assert not hasattr(layer, "other")
+    assert nn.Linear(3, 2).weight.any()
+
+
 def test_attributes_move_between_item_and_plain():
     model = nn.Module()
     model.x = mx.zeros(1)

@@ -332,6 +332,9 @@ class Module(mx._Attributes):
         return self.train(False)
 
 
+mx._Attributes._found_by(Module.__getattr__)
+
+
 def _check_new(container, above):
     """Raise an error for a module, a dict or a list that is around itself: a walk below it would not end."""
     if any(container is other for other in above):
