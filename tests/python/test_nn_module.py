@@ -135,6 +135,16 @@ def test_attributes_move_between_item_and_plain():
     assert not hasattr(model, "y") and getattr(model, "y", 5) == 5
 
 
+def test_attributes_move_between_item_and_slot():
+    class Slotted(nn.Module):
+        __slots__ = ("x",)
+
+    model = Slotted()
+    for value in (5, mx.array([1.0]), mx.array([2.0]), 7, [mx.ones(1)]):
+        model.x = value
+        assert model.x is value and ("x" in model) == (not isinstance(value, int))
+
+
 def test_a_property_with_a_setter_is_used():
     class Doubled(nn.Module):
         @property

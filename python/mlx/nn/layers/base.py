@@ -3,9 +3,11 @@
 import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from operator import index, setitem
 from os import PathLike
 from reprlib import recursive_repr
+from types import MemberDescriptorType
 from typing import Any
 
 import mlx.core as mx
@@ -49,8 +51,12 @@ class Module(mx._Attributes):
 
     def __setattr__(self, key: str, val: Any):
         is_item = isinstance(_compiled_module(val), (mx.array, dict, list, tuple))
-        if is_item and not isinstance(getattr(type(self), key, None), property):
+        of_class = getattr(type(self), key, None)
+        if is_item and not isinstance(of_class, property):
             self.__dict__.pop(key, None)
+            if isinstance(of_class, MemberDescriptorType):
+                with suppress(AttributeError):
+                    super().__delattr__(key)
             self[key] = val
         else:
             super().__setattr__(key, val)
