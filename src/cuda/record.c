@@ -28,7 +28,8 @@ enum {
     FEW = 3,      /* that are queued one by one */
     REFUSED = 4,  /* graphs of a length that could not be made, after which no more are tried */
     KEPT = 64,    /* graphs of tapes */
-    SEEN = 256,   /* tapes that are known to have come before */
+    SEEN = 256,   /* sets of tapes that are known to have come before, */
+    WAYS = 4,     /* which have so many: two of one place would hide each other again and again */
     MADE = 256,   /* graphs of tapes, after which a third at least must have been there, */
     TRIED = 1024, /* or so many are not made */
     MOST = 4096,
@@ -141,9 +142,9 @@ struct kept_tape {
 
 struct kept_tapes {
     struct kept_tape kept[KEPT];
-    uint64_t seen[SEEN];
-    uint64_t now;             /* tapes that were looked for */
-    int made, again, refused; /* graphs, or so it was tried; launches of what was there; ones that were not made */
+    uint64_t seen[SEEN][WAYS]; /* the last first */
+    uint64_t now;              /* tapes that were looked for */
+    int made, again, refused;  /* graphs, or so it was tried; launches of what was there; ones that were not made */
 };
 
 static void drop_kept(struct gpu_stream *q, struct kept_tape *k)
@@ -249,21 +250,32 @@ static bool is_worth_it(struct kept_tapes *all)
     return false;
 }
 
+/* Has a tape of that key come lately?  It has now. */
+static bool was_seen(struct kept_tapes *all, uint64_t key)
+{
+    uint64_t *seen = all->seen[key % SEEN];
+    int at = 0;
+    while (at < WAYS - 1 && seen[at] != key) at++;
+    bool was = seen[at] == key;
+    memmove(seen + 1, seen, (size_t)at * sizeof *seen);
+    seen[0] = key;
+    return was;
+}
+
 /* false: nothing is queued. */
 static bool replay(struct gpu_stream *q, int *e)
 {
     struct kept_tapes *all = tapes_of(q);
     if (!all)
         return false;
-    uint64_t key = tape_key(&q->tape), *seen = &all->seen[key % SEEN];
+    uint64_t key = tape_key(&q->tape);
     struct kept_tape *k = place_kept(all, &q->tape, key);
     if (!k) /* two of one key */
         return false;
     bool there = k->used && k->key == key; /* else it is the oldest, or a free one */
     all->now++;
     if (!there) {
-        bool comes_again = *seen == key && is_worth_it(all);
-        *seen = key;
+        bool comes_again = was_seen(all, key) && is_worth_it(all);
         all->made += comes_again;
         if (!comes_again || !make_kept(q, k, key))
             return false;
