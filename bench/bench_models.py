@@ -10,13 +10,12 @@ import itertools
 import os
 import pathlib
 import sys
-from functools import partial
 
 import mlx.core as mx
 import mlx.nn as nn
-import mlx.optimizers as optim
 import numpy as np
 from timing import best, row
+from transformer.ours import step_of
 
 try:
     import torch
@@ -42,24 +41,10 @@ class Small(nn.Module):
         return self.head(self.body(self.words(tokens) + self.positions(mx.arange(n)), mask))
 
 
-def step_of(compiled):
-    """A function that makes one step of training."""
-    model, optimizer = Small(), optim.AdamW(1e-4)
-    tokens = mx.random.randint(0, VOCABULARY, (BATCH, LENGTH + 1))
-    value_and_grad = nn.value_and_grad(
-        model, lambda tokens: nn.losses.cross_entropy(model(tokens[:, :-1]), tokens[:, 1:], reduction="mean")
-    )
-    optimizer.init(model.trainable_parameters())
-    state = [model.state, optimizer.state]
-
-    def step(tokens):
-        loss, gradients = value_and_grad(tokens)
-        optimizer.update(model, gradients)
-        return loss
-
-    if compiled:
-        step = partial(mx.compile, inputs=state, outputs=state)(step)
-    return lambda: mx.eval(step(tokens), state)
+def training(compiled):
+    """A function that makes one step."""
+    step = step_of(Small(), mx.random.randint(0, VOCABULARY, (BATCH, LENGTH + 1)), compiled)
+    return lambda: mx.eval(step())
 
 
 def decode():
@@ -108,7 +93,7 @@ def peer():
 
 
 def small():
-    candidates = {"compiled": step_of(True), "eager": step_of(False)}
+    candidates = {"compiled": training(True), "eager": training(False)}
     writers = {"ours": decode()}
     if torch:
         candidates["PyTorch"], writers["PyTorch"] = peer()

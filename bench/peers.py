@@ -13,7 +13,7 @@ SETTLING, LONGER, MANY = 0.1, 0.5, 1e10  # seconds, on a GPU, and from so many o
 class Peer:
     """`start` has a result computed, `finish` waits for what has not been waited for."""
 
-    types = {}
+    types, on_gpu = {}, False
 
     def start(self, result):
         pass
@@ -24,6 +24,10 @@ class Peer:
     def settle(self, run, operations):
         """Until a library has chosen what it goes on with."""
         run()
+        end = time.perf_counter() + (LONGER if operations >= MANY else SETTLING)
+        while self.on_gpu and time.perf_counter() < end:
+            run()
+            self.finish()
 
     def array(self, x, dtype=None):
         """With floating-point numbers of that type."""
@@ -36,13 +40,6 @@ class Peer:
 
 def is_floating(x):
     return x.dtype in (np.float32, np.float64)
-
-
-def settled_on_gpu(peer, run, operations):
-    end = time.perf_counter() + (LONGER if operations >= MANY else SETTLING)
-    while time.perf_counter() < end:
-        run()
-        peer.finish()
 
 
 class Ours(Peer):
@@ -70,10 +67,9 @@ class Ours(Peer):
             self.mx.synchronize()
 
     def settle(self, run, operations):
-        run()
+        super().settle(run, operations)
         if not self.on_gpu:
             return
-        settled_on_gpu(self, run, operations)
         facts, end = self.mx.device_info, time.perf_counter() + 30
         while facts(self.mx.gpu).get("kernels_to_specialize") and time.perf_counter() < end:
             time.sleep(0.01)
@@ -92,7 +88,8 @@ class Torch(Peer):
 
         torch.set_num_threads(THREADS)
         torch.set_grad_enabled(False)
-        self.torch, self.device = torch, "cuda" if device == "gpu" else "cpu"
+        self.torch, self.on_gpu = torch, device == "gpu"
+        self.device = "cuda" if self.on_gpu else "cpu"
         torch.backends.cudnn.benchmark = True
         torch.backends.cudnn.allow_tf32 = False
         self.names = {"torch": torch, "F": torch.nn.functional, "xp": torch, "device": self.device}
@@ -102,13 +99,8 @@ class Torch(Peer):
         return self.torch.from_numpy(x).to(self.device, self.types[dtype] if dtype and is_floating(x) else None)
 
     def finish(self):
-        if self.device == "cuda":
+        if self.on_gpu:
             self.torch.cuda.synchronize()
-
-    def settle(self, run, operations):
-        run()
-        if self.device == "cuda":
-            settled_on_gpu(self, run, operations)
 
     def total(self, x):
         return x.detach().abs().sum(dtype=self.torch.float64).item() if x.dtype != self.torch.bool else x.sum().item()

@@ -20,6 +20,27 @@ LIMITS = "limits"  # the family that the others are compared with
 DRAWN = (1 << 25) + 1  # numbers of an array that are drawn; if there are more they come again
 
 
+# For cases of derivatives: results and gradients of f, both asked for, since ours computes nothing else, and others do.
+BACK = {
+    "ours": """
+def back(f, *x):
+    return mx.vjp(lambda *x: [f(*x)], list(x), [mx.ones(f(*x).shape, x[0].dtype)])
+""",
+    "PyTorch": """
+def back(f, *x):
+    with torch.enable_grad():
+        x = [a.detach().requires_grad_() for a in x]
+        y = f(*x)
+        return y, torch.autograd.grad(y, x, torch.ones_like(y))
+""",
+    "JAX": """
+def back(f, *x):
+    y, pull = jax.vjp(f, *x)
+    return y, pull(jnp.ones_like(y))
+""",
+}
+
+
 @dataclass
 class Case:
     family: str

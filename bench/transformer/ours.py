@@ -112,11 +112,9 @@ class Writing:
         return y
 
 
-def training(batch, length):
-    """A step, compiled."""
-    mx.random.seed(0)
-    model, optimizer = Model(SMALL, mx.float32), optim.AdamW(1e-4)
-    tokens = mx.random.randint(0, SMALL.words, (batch, length + 1))
+def step_of(model, tokens, compiled):
+    """A step of training as a function without arguments: the loss and the state behind it."""
+    optimizer = optim.AdamW(1e-4)
 
     def loss(tokens):
         return nn.losses.cross_entropy(model(tokens[:, :-1]), tokens[:, 1:], reduction="mean")
@@ -130,5 +128,12 @@ def training(batch, length):
         optimizer.update(model, gradients)
         return y
 
-    compiled = mx.compile(step, inputs=state, outputs=state)
-    return lambda: [compiled(tokens), state]
+    run = mx.compile(step, inputs=state, outputs=state) if compiled else step
+    return lambda: [run(tokens), state]
+
+
+def training(batch, length):
+    """A step, compiled."""
+    mx.random.seed(0)
+    model = Model(SMALL, mx.float32)
+    return step_of(model, mx.random.randint(0, SMALL.words, (batch, length + 1)), True)

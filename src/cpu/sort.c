@@ -482,15 +482,10 @@ static int run_order(const struct run *r, bool places, int64_t kth)
     return failed;
 }
 
-static int64_t kth_of(const struct run *r)
-{
-    int64_t kth = ((const struct partition_args *)r->args)->kth;
-    return kth < 0 ? kth + dim(r->x[0], -1) : kth;
-}
 int run_sort(const struct run *r) { return run_order(r, false, -1); }
 int run_argsort(const struct run *r) { return run_order(r, true, -1); }
-int run_partition(const struct run *r) { return run_order(r, false, kth_of(r)); }
-int run_argpartition(const struct run *r) { return run_order(r, true, kth_of(r)); }
+int run_partition(const struct run *r) { return run_order(r, false, partition_kth(r->args, r->x[0])); }
+int run_argpartition(const struct run *r) { return run_order(r, true, partition_kth(r->args, r->x[0])); }
 
 /* ---- searchsorted */
 

@@ -254,12 +254,5 @@ static int launch_order(const struct run *r, bool ranks, int64_t kth)
 int gpu_run_sort(const struct run *r) { return launch_order(r, false, -1); }
 int gpu_run_argsort(const struct run *r) { return launch_order(r, true, -1); }
 
-/* One that a graph of any shape has is told from the end. */
-static int64_t kth_of(const struct run *r)
-{
-    int kth = ((const struct partition_args *)r->args)->kth;
-    return kth < 0 ? kth + dim(r->x[0], -1) : kth;
-}
-
-int gpu_run_partition(const struct run *r) { return launch_order(r, false, kth_of(r)); }
-int gpu_run_argpartition(const struct run *r) { return launch_order(r, true, kth_of(r)); }
+int gpu_run_partition(const struct run *r) { return launch_order(r, false, partition_kth(r->args, r->x[0])); }
+int gpu_run_argpartition(const struct run *r) { return launch_order(r, true, partition_kth(r->args, r->x[0])); }

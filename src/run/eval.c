@@ -921,9 +921,7 @@ static int await(mx x)
     }
     if (e)
         event_release(e);
-    if (made)
-        return 0;
-    return 1;
+    return !made;
 }
 
 static _Thread_local const char *forbidden;

@@ -1,30 +1,18 @@
 """Convolutions of one, two and three dimensions, and their derivatives."""
 
-from .. import family
+from .. import BACK, family
 
 case = family("convolutions")
 
 BEFORE = {
-    "ours": """
-def back(f, x, w):
-    return mx.vjp(lambda *x: [f(*x)], [x, w], [mx.ones(f(x, w).shape)])
-""",
-    "PyTorch": """
-z, v = x.movedim(-1, 1).contiguous(), w.movedim(-1, 1).contiguous()
-def back(f, *x):
-    with torch.enable_grad():
-        x = [a.detach().requires_grad_() for a in x]
-        y = f(*x)
-        return y, torch.autograd.grad(y, x, torch.ones_like(y))
-""",
-    "JAX": """
+    "ours": BACK["ours"],
+    "PyTorch": BACK["PyTorch"] + "z, v = x.movedim(-1, 1).contiguous(), w.movedim(-1, 1).contiguous()",
+    "JAX": BACK["JAX"]
+    + """
 def conv(x, w, stride, padding, groups):
     of = "DHW"[5 - x.ndim:]
     return jax.lax.conv_general_dilated(x, w, (stride,) * len(of), [(padding, padding)] * len(of),
         dimension_numbers=("N" + of + "C", "O" + of + "I", "N" + of + "C"), feature_group_count=groups)
-def back(f, x, w):
-    y, pull = jax.vjp(f, x, w)
-    return y, pull(jnp.ones_like(y))
 """,
 }
 
