@@ -6,10 +6,11 @@
 #include "plan/series.h"
 #include "shared/scalar.h"
 
-static int launch_creation(const struct run *r, struct gpu_found *slot, const char *kernel, int64_t threads, void *args)
+static int launch_creation(const struct run *r, struct gpu_found *slot, const char *kernel, void *args)
 {
+    enum { BLOCK = CREATE_THREADS * CREATE_ROUNDS * 16 };
     void *f = gpu_find(gpu_of(r), slot, "create", kernel, DT_COUNT);
-    return !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(threads, CREATE_THREADS), CREATE_THREADS,
+    return !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(nbytes(r->y[0]), BLOCK), CREATE_THREADS,
                             (void *[]){ args });
 }
 
@@ -25,7 +26,7 @@ static int launch_series(const struct run *r, struct series s)
     if (gpu_out_new(r, 0))
         return 1;
     struct series_args a = { .y = gpu_pointer(r, y), .n = y->size, .to = (int32_t)y->dtype, .s = s };
-    return launch_creation(r, &found[s.in], kernels[s.in], ceil_div(a.n, CREATE_EACH), &a);
+    return launch_creation(r, &found[s.in], kernels[s.in], &a);
 }
 
 int gpu_run_arange(const struct run *r)
@@ -49,6 +50,7 @@ static uint64_t one_of(enum dtype t)
     }
 }
 
+/* Element (r, r + k) has the number r (m + 1) + k. */
 int gpu_run_eye(const struct run *r)
 {
     static struct gpu_found found;
@@ -56,13 +58,17 @@ int gpu_run_eye(const struct run *r)
     mx y = r->y[0];
     if (gpu_out_new(r, 0))
         return 1;
+    const int64_t period = (int64_t)e->m + 1, k = e->k, first = greatest(0, -k), last = least(e->n, e->m - k);
     struct gpu_diagonal_args a = { .y = gpu_pointer(r, y),
                                    .n = y->size,
-                                   .m = e->m,
-                                   .k = e->k,
+                                   .begin = first < last ? first * period + k : 0,
+                                   .end = first < last ? last * period + k : 0,
                                    .one = one_of((enum dtype)y->dtype),
+                                   .period = (uint32_t)period,
+                                   .shift = (uint32_t)((period - k % period) % period),
+                                   .step = (uint32_t)(CREATE_THREADS * 16 / itemsize(y) % period),
                                    .size = (int32_t)itemsize(y) };
-    return launch_creation(r, &found, "diagonal", ceil_div(a.n * a.size, 16), &a);
+    return launch_creation(r, &found, "diagonal", &a);
 }
 
 /* ---- one number that the host knows */

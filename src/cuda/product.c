@@ -305,11 +305,13 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     if (!failed && a->pieces > 1) {
         failed = !(b = buffer_new_on(r->stream, (size_t)(sums * a->pieces) * gpu_sum_size(t)));
         a->partial = failed ? NULL : buffer_on(b, r->stream);
+        if (k == ACROSS && (dtype_is_half(t) || t == DT_float32))
+            a->arrived = gpu_arrived(gpu_stream(r->stream), a->down * a->batches);
     }
     if (!failed)
         failed = gpu_launch_shared(r->stream, op, kernel, a->down * a->across * a->pieces * a->batches, threads, bytes,
                                    (void *[]){ a });
-    if (!failed && a->pieces > 1) {
+    if (!failed && a->pieces > 1 && !a->arrived) {
         kernel = gpu_find(g, &found[MERGE][t], "product", names[MERGE], t);
         failed = !kernel ||
                  gpu_launch(r->stream, op, kernel, ceil_div(sums, PRODUCT_THREADS), PRODUCT_THREADS, (void *[]){ a });

@@ -7,7 +7,8 @@
 #include "ops/reduce.h"
 #include "plan/fold.h"
 
-enum { MIN_BLOCKS = 4096, THREAD_LEAST = 64 }; /* blocks worth having; elements that a thread is worth */
+/* How often multiprocessors are full of blocks, about; elements that a thread is worth. */
+enum { TIMES_FULL = 2, THREAD_LEAST = 64 };
 
 /* Are LANES neighbours of the innermost dimension one read wherever they are? */
 static bool is_aligned(const struct reduce_axes *inner, const struct reduce_axes *others, int lanes, size_t size,
@@ -21,7 +22,7 @@ static bool is_aligned(const struct reduce_axes *inner, const struct reduce_axes
 }
 
 /* The shape of the launch: which threads take what. */
-static void cut_reduction(struct reduce_call *c, int lanes, size_t size)
+static void cut_reduction(const struct gpu *g, struct reduce_call *c, int lanes, size_t size)
 {
     const struct reduce_axes *kept = &c->kept, *fold = &c->folded;
     int64_t inner_kept = kept->ndim ? kept->stride[kept->ndim - 1] : INT64_MAX;
@@ -40,30 +41,39 @@ static void cut_reduction(struct reduce_call *c, int lanes, size_t size)
         c->aligned = fold->ndim == 1 && is_aligned(fold, kept, lanes, size, c->x, 0);
         each = (int64_t)c->team * lanes;
     }
-    int64_t blocks = ceil_div(groups, c->width), least = (int64_t)THREAD_LEAST * c->team;
-    c->pieces = blocks > 0 && blocks < MIN_BLOCKS && c->folded.n > 2 * least ? MIN_BLOCKS / blocks : 1;
-    if (c->pieces > c->folded.n / least)
-        c->pieces = c->folded.n / least ? c->folded.n / least : 1;
+    int64_t blocks = greatest(ceil_div(groups, c->width), 1), worth = (int64_t)THREAD_LEAST * c->team;
+    int64_t full = (int64_t)g->multiprocessors * REDUCE_BLOCKS(size) * TIMES_FULL;
+    c->pieces = greatest(least(full / blocks, c->folded.n / worth), 1);
     c->piece = ceil_div(ceil_div(c->folded.n, c->pieces), each) * each;
     c->pieces = c->folded.n ? ceil_div(c->folded.n, c->piece) : 1;
 }
 
-/* The same of rows that teams within warps fold, where those keep the device busy or each has its row at once. */
-static bool cut_rows(struct reduce_call *c, int lanes)
+/* The kernels of a fold. */
+enum { GENERAL, SHORT, LINES, KINDS };
+struct fold_kernels {
+    const char *name[KINDS];
+    struct gpu_found found[DT_COUNT][KINDS];
+};
+
+/* Which of them: rows whose elements are neighbours go to teams within warps, where each has its row at once, longer
+ * ones to whole warps, where those fill the device some times. */
+static int cut_rows(const struct gpu *g, struct reduce_call *c, int lanes, size_t size)
 {
-    enum { WARP = 32, MANY = 1 << 17 };
+    enum { WARP = 32 };
+    const int64_t warps = (int64_t)g->multiprocessors * REDUCE_BLOCKS(size) * (REDUCE_THREADS / WARP);
     int64_t reads = c->folded.n / lanes;
     if (c->columns || !c->aligned || c->kept.ndim > 1 || reads == 0 || reads * lanes != c->folded.n ||
-        reads > INT32_MAX / 2)
-        return false;
-    int32_t team = gpu_power_of_two(reads, WARP), at_once = gpu_power_of_two(ceil_div(reads, team), REDUCE_READS);
-    if (reads > WARP * REDUCE_READS && c->kept.n * team < MANY)
-        return false;
-    c->team = team;
-    c->width = REDUCE_THREADS / team;
-    c->doubled = __builtin_ctz((unsigned)at_once);
+        reads > INT32_MAX / 16)
+        return GENERAL;
+    if (reads > WARP * REDUCE_READS && c->kept.n < TIMES_FULL * warps)
+        return GENERAL;
     c->pieces = 1;
-    return true;
+    if (reads > WARP)
+        return LINES;
+    c->team = gpu_power_of_two(reads, WARP);
+    c->width = REDUCE_THREADS / c->team;
+    c->doubled = __builtin_ctz((unsigned)gpu_power_of_two(ceil_div(reads, c->team), REDUCE_READS));
+    return SHORT;
 }
 
 static int out_code(enum dtype t)
@@ -83,6 +93,14 @@ static int launch_rows(const struct run *r, void *kernel, struct reduce_call *c)
 {
     int64_t blocks = ceil_div(c->kept.n, c->width * REDUCE_READS >> c->doubled);
     return gpu_launch(r->stream, r->node->op->name, kernel, blocks, REDUCE_THREADS, (void *[]){ c });
+}
+
+static int launch_lines(const struct run *r, void *kernel, struct reduce_call *c)
+{
+    enum { WARPS = REDUCE_THREADS / 32 };
+    c->rounds = gpu_rounds(gpu_of(r), ceil_div(c->kept.n, WARPS));
+    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->kept.n, WARPS * c->rounds), REDUCE_THREADS,
+                      (void *[]){ c });
 }
 
 /* Several pieces: what each comes to is kept in `partial`, and merged by a second launch. */
@@ -145,7 +163,7 @@ static bool describe_reduction(struct reduce_call *c, mx x, const bool *folds)
 }
 
 /* What kernels cannot be told is laid out with the folded axes last: as two of them, whatever they were. */
-static int run_reduction(const struct run *r, const bool *folds, struct gpu_found slot[2], const char *const name[2])
+static int run_reduction(const struct run *r, const bool *folds, struct fold_kernels *k)
 {
     mx x = r->x[0], y = r->y[0];
     mx_own hold = { 0 };
@@ -168,10 +186,12 @@ static int run_reduction(const struct run *r, const bool *folds, struct gpu_foun
     if (!failed) {
         c.x = gpu_pointer(r, x);
         c.y = gpu_pointer(r, y);
-        cut_reduction(&c, gpu_lanes(t), itemsize(x));
-        bool rows = cut_rows(&c, gpu_lanes(t));
-        void *kernel = gpu_find(gpu_of(r), &slot[rows], "reduce", name[rows], t);
-        failed = !kernel || (rows ? launch_rows(r, kernel, &c) : launch_reduction(r, kernel, &c, gpu_lanes(t)));
+        cut_reduction(gpu_of(r), &c, gpu_lanes(t), itemsize(x));
+        int kind = cut_rows(gpu_of(r), &c, gpu_lanes(t), itemsize(x));
+        void *kernel = gpu_find(gpu_of(r), &k->found[t][kind], "reduce", k->name[kind], t);
+        failed = !kernel || (kind == LINES   ? launch_lines(r, kernel, &c)
+                             : kind == SHORT ? launch_rows(r, kernel, &c)
+                                             : launch_reduction(r, kernel, &c, gpu_lanes(t)));
     }
     mx_drop(&hold);
     return failed;
@@ -189,26 +209,28 @@ bool gpu_takes_reduce(const struct node *n)
     return !dtype_is_inexact(out) && out != DT_bool_;
 }
 
+#define KERNELS_OF(fold)                                 \
+    {                                                    \
+        .name = { #fold, #fold "_rows", #fold "_lines" } \
+    }
+
 int gpu_run_reduce(const struct run *r)
 {
-    static const char *const names[][2] = {
-        [FOLD_SUM] = { "sum", "sum_rows" }, [FOLD_PROD] = { "prod", "prod_rows" }, [FOLD_MIN] = { "min", "min_rows" },
-        [FOLD_MAX] = { "max", "max_rows" }, [FOLD_ALL] = { "min", "min_rows" },    [FOLD_ANY] = { "max", "max_rows" }
+    static struct fold_kernels kernels[] = {
+        [FOLD_SUM] = KERNELS_OF(sum), [FOLD_PROD] = KERNELS_OF(prod), [FOLD_MIN] = KERNELS_OF(min),
+        [FOLD_MAX] = KERNELS_OF(max), [FOLD_ALL] = KERNELS_OF(min),   [FOLD_ANY] = KERNELS_OF(max)
     };
-    static struct gpu_found found[FOLD_ANY + 1][DT_COUNT][2];
     const struct reduce_args *a = r->args;
     bool folds[MX_MAX_NDIM] = { 0 };
     for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
-    return run_reduction(r, folds, found[a->fold][r->x[0]->dtype], names[a->fold]);
+    return run_reduction(r, folds, &kernels[a->fold]);
 }
 
 int gpu_run_arg_reduce(const struct run *r)
 {
-    static const char *const names[][2] = { { "argmax", "argmax_rows" }, { "argmin", "argmin_rows" } };
-    static struct gpu_found found[2][DT_COUNT][2];
+    static struct fold_kernels kernels[] = { KERNELS_OF(argmax), KERNELS_OF(argmin) };
     const struct arg_reduce_args *a = r->args;
-    int least = a->fold == ARG_MIN;
     bool folds[MX_MAX_NDIM] = { 0 };
     folds[a->axis] = true;
-    return run_reduction(r, folds, found[least][r->x[0]->dtype], names[least]);
+    return run_reduction(r, folds, &kernels[a->fold == ARG_MIN]);
 }

@@ -5,18 +5,17 @@
 
 /* How many threads share a row: as many as it takes them to hold it, but enough to read neighbours together; or one
  * for each LANES elements. */
-static int32_t row_team(int64_t n, int64_t lanes, int held)
+static int32_t row_team(int64_t n, int64_t lanes, int held, int threads)
 {
     enum { NEIGHBOURS = 8 };
-    int32_t each = gpu_power_of_two(ceil_div(n, lanes), ROWS_THREADS);
-    return !held || each < NEIGHBOURS
-               ? each
-               : (int32_t)greatest(gpu_power_of_two(ceil_div(n, held), ROWS_THREADS), NEIGHBOURS);
+    int32_t each = gpu_power_of_two(ceil_div(n, lanes), threads);
+    return !held || each < NEIGHBOURS ? each
+                                      : (int32_t)greatest(gpu_power_of_two(ceil_div(n, held), threads), NEIGHBOURS);
 }
 
-/* The kernels of an operation: of long rows, and of those which threads hold, if there are such.  PARTS is queued
- * before LONG, whose blocks it gives something of each piece. */
-enum { LONG, HELD, FEW, PARTS, KINDS };
+/* The kernels of an operation: of long rows, and of those which threads hold, if there are such; WIDE: those of larger
+ * blocks.  PARTS is queued before LONG, whose blocks it gives something of each piece. */
+enum { LONG, HELD, FEW, WIDE, PARTS, KINDS };
 struct rows_kernels {
     const char *name[KINDS];
     bool held_back; /* of one row, until the next launch (gpu_hold_norm) */
@@ -65,14 +64,16 @@ static void hold_norm(const struct run *r, void *kernel, const struct rows_args 
 static int launch_over_rows(const struct run *r, struct rows_kernels *k, struct rows_args *a, int n, const mx more[],
                             const void **at[])
 {
-    static const int each[] = { [LONG] = 0, [HELD] = ROWS_HELD, [FEW] = ROWS_FEW };
+    static const int each[] = { [LONG] = 0, [HELD] = ROWS_HELD, [FEW] = ROWS_FEW, [WIDE] = ROWS_HELD };
     mx x = r->x[0];
     enum dtype t = (enum dtype)x->dtype;
     mx_own hold[3] = { 0 };
     a->n = dim(x, -1);
-    int kind = !k->name[HELD] || a->n == 0 || a->n > ROWS_HELD * ROWS_THREADS ? LONG
-               : a->n > ROWS_FEW * 32                                         ? HELD
-                                                                              : FEW;
+    int kind = !k->name[HELD] || a->n == 0 || a->n > ROWS_HELD * ROWS_WIDE_THREADS ? LONG
+               : a->n > ROWS_HELD * ROWS_THREADS                                   ? WIDE
+               : a->n > ROWS_FEW * 32                                              ? HELD
+                                                                                   : FEW;
+    const int threads = kind == WIDE ? ROWS_WIDE_THREADS : ROWS_THREADS;
     bool cut = kind == LONG && k->name[PARTS];
     void *kernel = gpu_find(gpu_of(r), &k->found[kind][t], "rows", k->name[kind], t);
     void *parts = cut ? gpu_find(gpu_of(r), &k->found[PARTS][t], "rows", k->name[PARTS], t) : NULL;
@@ -93,15 +94,17 @@ static int launch_over_rows(const struct run *r, struct rows_kernels *k, struct 
         a->y = gpu_pointer(r, r->y[0]);
         a->more = r->nout > 1 ? gpu_pointer(r, r->y[1]) : NULL;
         a->whole = a->n % lanes == 0 && (low | (uint64_t)a->x | (uint64_t)a->y) % 16 == 0;
-        a->team = row_team(a->n, lanes, each[kind]);
-        a->width = ROWS_THREADS / a->team;
+        a->team = row_team(a->n, lanes, each[kind], threads);
+        a->width = threads / a->team;
+        int64_t blocks = ceil_div(a->rows, a->width);
+        if (kind == WIDE) /* which go on to more rows */
+            blocks = least(blocks, gpu_of(r)->multiprocessors);
         void *args[] = { a };
         if (k->held_back && kind == HELD && may_be_held(a, t))
             hold_norm(r, kernel, a, x, n, hold + 1);
         else
-            failed =
-                cut ? launch_pieces(r, parts, kernel, a)
-                    : gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->rows, a->width), ROWS_THREADS, args);
+            failed = cut ? launch_pieces(r, parts, kernel, a)
+                         : gpu_launch(r->stream, r->node->op->name, kernel, blocks, threads, args);
     }
     gpu_drop(3, hold);
     return failed;
@@ -109,7 +112,8 @@ static int launch_over_rows(const struct run *r, struct rows_kernels *k, struct 
 
 int gpu_run_softmax(const struct run *r)
 {
-    static struct rows_kernels kernels = { .name = { "softmax", "softmax_held", "softmax_few", "powers_parts" } };
+    static struct rows_kernels kernels = { .name = { "softmax", "softmax_held", "softmax_few", "softmax_wide",
+                                                     "powers_parts" } };
     struct rows_args a = { 0 };
     return launch_over_rows(r, &kernels, &a, 0, NULL, NULL);
 }
@@ -117,7 +121,7 @@ int gpu_run_softmax(const struct run *r)
 int gpu_run_log_softmax(const struct run *r)
 {
     static struct rows_kernels kernels = { .name = { "log_softmax", "log_softmax_held", "log_softmax_few",
-                                                     "powers_parts" } };
+                                                     "log_softmax_wide", "powers_parts" } };
     struct rows_args a = { 0 };
     return launch_over_rows(r, &kernels, &a, 0, NULL, NULL);
 }
@@ -125,14 +129,16 @@ int gpu_run_log_softmax(const struct run *r)
 /* With one result or two. */
 int gpu_run_logsumexp(const struct run *r)
 {
-    static struct rows_kernels kernels = { .name = { "logsumexp", "logsumexp_held", "logsumexp_few", "powers_parts" } };
+    static struct rows_kernels kernels = { .name = { "logsumexp", "logsumexp_held", "logsumexp_few", "logsumexp_wide",
+                                                     "powers_parts" } };
     struct rows_args a = { 0 };
     return launch_over_rows(r, &kernels, &a, 0, NULL, NULL);
 }
 
 int gpu_run_norm(const struct run *r)
 {
-    static struct rows_kernels kernels = { .name = { "norm", "norm_held", "norm_few" }, .held_back = true };
+    static struct rows_kernels kernels = { .name = { "norm", "norm_held", "norm_few", "norm_wide" },
+                                           .held_back = true };
     const struct norm_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = r->node->op->id == OP_layer_norm };
     const void **at[] = { n->weight ? &a.weight : &a.bias, &a.bias };

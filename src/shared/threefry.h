@@ -6,13 +6,16 @@
 #include <stdint.h>
 #endif
 
+/* x += y, of the key: whoever includes this may say how. */
+#ifndef INTO
+#define INTO(x, y) x += y
+#endif
 #define ROUND(r) \
     x0 += x1;    \
     x1 = ((x1 << (r)) | (x1 >> (32 - (r)))) ^ x0;
-
 #define INJECT(a, b, i) \
-    x0 += a;            \
-    x1 += b + (i);
+    INTO(x0, a);        \
+    INTO(x1, b + (i));
 
 /* What is made at once: one word, or a vector of them where whoever includes this says so. */
 #ifndef WORDS

@@ -129,7 +129,7 @@ def test_large_sums_are_as_accurate():
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.uint8, mx.int64, mx.complex64], ids=str)
 @pytest.mark.parametrize(
-    "shape", [(1001, 8), (77, 32), (77, 64), (40, 264), (33, 1024), (9, 2048), (4100, 1032)], ids=str
+    "shape", [(1001, 8), (77, 32), (77, 64), (40, 264), (33, 1024), (300, 520), (9, 2048), (4100, 1032)], ids=str
 )
 def test_rows_folded_by_teams(shape, dtype):
     """Rows whose lengths are multiples of what is read at once: short ones, several to a thread, and long ones."""

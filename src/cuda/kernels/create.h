@@ -5,7 +5,8 @@
 #include "core/dtype.h"
 #include "plan/series.h"
 
-enum { CREATE_THREADS = 256, CREATE_EACH = 4 };
+/* A block writes CREATE_ROUNDS pieces one after the other, 16 bytes a thread. */
+enum { CREATE_THREADS = 256, CREATE_ROUNDS = 4 };
 
 /* y[i] = the series' number i, made a `to`. */
 struct series_args {
@@ -15,11 +16,13 @@ struct series_args {
     struct series s;
 };
 
-/* n elements of `size` bytes in rows of m: `one` where the column is the row + k, else 0. */
+/* n elements of `size` bytes, all 0 but for those of number i from begin to end, excluded, of which i + shift is a
+ * multiple of the period: they are `one`.  step: the remainder of a piece's elements by the period. */
 struct gpu_diagonal_args {
     void *y;
-    int64_t n, m, k;
+    int64_t n, begin, end;
     uint64_t one;
+    uint32_t period, shift, step;
     int32_t size;
 };
 

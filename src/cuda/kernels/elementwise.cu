@@ -5,8 +5,9 @@
  *
  * A thread makes LANES results, `rounds` times: neighbours, read and written 16 bytes at a time, where operands are
  * contiguous; else one in every blockDim.x, so that the threads of a warp write side by side. */
-#include "cuda/kernels/formulas.h"
 #include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/formulas.h"
 #include "cuda/kernels/halves.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/pairs.h"
@@ -63,8 +64,8 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
 }
 
 /* The elements of this thread, of operands x: where they lie side by side, in pieces of the block, the next of which is
- * read while this one is computed, what is one value but once; and in any case.  r and now are lanes. */
-#define EACH_ELEMENT(result, count, one, any)                                                                       \
+ * read while this one is computed, what is one value but once; and in any case.  `all` makes those of `now`. */
+#define EACH_ELEMENT(result, count, all, any)                                                                       \
     int64_t piece = (int64_t)blockDim.x * LANES, block = blockIdx.x * piece * rounds, end = block + piece * rounds; \
     if (w.ndim == 0 && w.aligned && end <= w.n) {                                                                   \
         union {                                                                                                     \
@@ -81,7 +82,7 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
                 if (w.step[o])                                                                                      \
                     load_lanes(&next[o], x[o], i + piece, 1);                                                       \
             result made[LANES];                                                                                     \
-            for (int k = 0; k < LANES; k++) made[k] = one;                                                          \
+            all;                                                                                                    \
             store_lanes(r.v, made);                                                                                 \
             PUT_LANES(y + i, r.v, sizeof r.v);                                                                      \
         }                                                                                                           \
@@ -97,22 +98,42 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
 #define RESULT1(name) TYPE_OF(F(name)(*(const T *)0))
 #define RESULT2(name) TYPE_OF(F(name)(*(const T *)0, *(const T *)0))
 
+#define EACH_LANE(x) \
+    for (int k = 0; k < LANES; k++) x
+
 #define UNARY_KERNEL(name, set)                                                                            \
     FN_OF(name, set) RESULT1(name) K(one_##name)(T a) { return F(name)(a); }                               \
+    FN void K(all_##name)(RESULT1(name) made[LANES], const union lanes now[1])                             \
+    {                                                                                                      \
+        int near = 1;                                                                                      \
+        EACH_LANE(near &= NEAR_TEST(name)(IN(now[0].v[k])));                                               \
+        if (near)                                                                                          \
+            EACH_LANE(made[k] = NEAR_TWIN(name)(IN(now[0].v[k])));                                         \
+        else                                                                                               \
+            EACH_LANE(made[k] = K(one_##name)(IN(now[0].v[k])));                                           \
+    }                                                                                                      \
     GPU_KERNEL K(cu_##name)(STORED(RESULT1(name)) * y, const S *a, BY_VALUE struct walk w, int32_t rounds) \
     {                                                                                                      \
         AFTER_LAUNCH_BEFORE();                                                                             \
         const S *x[] = { a };                                                                              \
-        EACH_ELEMENT(RESULT1(name), 1, K(one_##name)(IN(now[0].v[k])), K(one_##name)(IN(a[p.at[0]])))      \
+        EACH_ELEMENT(RESULT1(name), 1, K(all_##name)(made, now), K(one_##name)(IN(a[p.at[0]])))            \
     }
 #define BINARY_KERNEL(name, set)                                                                                       \
     FN_OF(name, set) RESULT2(name) K(one_##name)(T a, T b) { return F(name)(a, b); }                                   \
+    FN void K(all_##name)(RESULT2(name) made[LANES], const union lanes now[2])                                         \
+    {                                                                                                                  \
+        int near = 1;                                                                                                  \
+        EACH_LANE(near &= NEAR_TEST(name)(IN(now[0].v[k]), IN(now[1].v[k])));                                          \
+        if (near)                                                                                                      \
+            EACH_LANE(made[k] = NEAR_TWIN(name)(IN(now[0].v[k]), IN(now[1].v[k])));                                    \
+        else                                                                                                           \
+            EACH_LANE(made[k] = K(one_##name)(IN(now[0].v[k]), IN(now[1].v[k])));                                      \
+    }                                                                                                                  \
     GPU_KERNEL K(cu_##name)(STORED(RESULT2(name)) * y, const S *a, const S *b, BY_VALUE struct walk w, int32_t rounds) \
     {                                                                                                                  \
         AFTER_LAUNCH_BEFORE();                                                                                         \
         const S *x[] = { a, b };                                                                                       \
-        EACH_ELEMENT(RESULT2(name), 2, K(one_##name)(IN(now[0].v[k]), IN(now[1].v[k])),                                \
-                     K(one_##name)(IN(a[p.at[0]]), IN(b[p.at[1]])))                                                    \
+        EACH_ELEMENT(RESULT2(name), 2, K(all_##name)(made, now), K(one_##name)(IN(a[p.at[0]]), IN(b[p.at[1]])))        \
     }
 #define UNARY(name, label, set, ...) ROW(set, UNARY_KERNEL(name, set))
 #define BINARY(name, label, set, ...) ROW(set, BINARY_KERNEL(name, set))

@@ -64,6 +64,7 @@
 #define ALIGNED(n) __align__(n)
 #define ROLLED _Pragma("unroll 1")
 #define FOURS _Pragma("unroll 4")
+#define EIGHTS _Pragma("unroll 8")
 #define UNROLLED _Pragma("unroll")
 #define FN_APART static __device__ __noinline__
 #define TYPE_OF(x) decltype(x)
@@ -123,6 +124,7 @@ FN uint32_t SAME_IN_WARP(uint32_t x, const int n)
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define ROLLED
 #define FOURS
+#define EIGHTS
 #define UNROLLED
 #define FN_APART static
 #define TYPE_OF(x) __typeof__(x)

@@ -131,15 +131,19 @@ FN T exchanged(T x, int bits)
 #endif
 }
 
+FN void put_result(const struct product_args *a, const struct spot *s, int64_t line, T sum)
+{
+    const S *c = a->c ? (const S *)a->c + s->at.at[2] + line * a->c_row : NULL;
+    ((S *)a->y)[s->batch * a->y_matrix + line * a->y_row] = OUT(finished(a, sum, c));
+}
+
 /* The sum of a line, or of a piece of it. */
 FN void put_one(const struct product_args *a, const struct spot *s, int64_t line, T sum)
 {
-    if (a->pieces > 1) {
+    if (a->pieces > 1)
         ((T *)a->partial)[(s->piece * a->batches + s->batch) * a->m * a->n + line] = sum;
-        return;
-    }
-    const S *c = a->c ? (const S *)a->c + s->at.at[2] + line * a->c_row : NULL;
-    ((S *)a->y)[s->batch * a->y_matrix + line * a->y_row] = OUT(finished(a, sum, c));
+    else
+        put_result(a, s, line, sum);
 }
 
 /* Elements follow along lines: a team for each. */
@@ -292,17 +296,58 @@ EARLY_BOUNDED_KERNEL(K(cu_product_lines_normed), struct product_lines_args, LINE
 }
 #endif
 
-/* Neighbours are of different lines: a thread has LANES of those, and of k one in every so many as there are teams. */
-KERNEL(K(cu_product_across), struct product_args)
+#if defined HALF || defined LARGE
+/* The last block to come here merges the pieces of the lines that it has, in their order: all are in memory by then. */
+FN void merge_as_last(const struct product_args *a, const struct spot *s)
 {
+    SHARED uint32_t before;
+    const int64_t wide = a->team * LANES, unit = s->batch * a->down + s->row / wide, step = a->batches * a->m * a->n;
+    BARRIER();
+    if (threadIdx.x == 0) {
+        FENCE(); /* of what all threads wrote */
+        before = ATOMIC_ADD(&a->arrived[unit], 1);
+    }
+    BARRIER();
+    if (before + 1 < (uint32_t)a->pieces)
+        return;
+    FENCE();
+    if (threadIdx.x == 0)
+        a->arrived[unit] = 0;
+    ROLLED
+    for (int64_t line = s->row + threadIdx.x; line < s->row + wide && line < a->m; line += PRODUCT_THREADS) {
+        const T *from = (const T *)a->partial + s->batch * a->m * a->n + line;
+        T sum = READ_ANEW(from);
+        EIGHTS
+        for (int64_t p = 1; p < a->pieces; p++) sum = plus(sum, READ_ANEW(from + p * step));
+        put_result(a, s, line, sum);
+    }
+}
+#endif
+
+/* Neighbours are of different lines: a thread has LANES of those, and of k one in every so many as there are teams. */
+BOUNDED_KERNEL(K(cu_product_across), struct product_args, PRODUCT_THREADS, sizeof(S) > 4 ? 2 : 4)
+{
+    enum { AHEAD = 4 };
     SHARED T sums[PRODUCT_THREADS * LANES];
     struct spot s = spot_of(&a, a.team * LANES, a.team * LANES);
-    int64_t line = s.row + (int)threadIdx.x % a.team * LANES;
+    int64_t line = s.row + (int)threadIdx.x % a.team * LANES, k = s.from + (int)threadIdx.x / a.team;
     const S *x = (const S *)a.a.p + s.at.at[0] + line * a.a.line, *v = (const S *)a.b.p + s.at.at[1];
     T sum[LANES];
     for (int j = 0; j < LANES; j++) sum[j] = zero_sum();
-    FOURS
-    for (int64_t k = s.from + (int)threadIdx.x / a.team; k < s.end && line < a.m; k += a.width) {
+    ROLLED
+    for (; a.a.vectors && k + (AHEAD - 1) * a.width < s.end && line < a.m; k += AHEAD * a.width) {
+        union lanes p[AHEAD];
+        S by[AHEAD];
+        UNROLLED
+        for (int n = 0; n < AHEAD; n++) { COPY_LANES(p[n].v, x + (k + n * a.width) * a.a.depth, sizeof p[n].v); }
+        UNROLLED
+        for (int n = 0; n < AHEAD; n++) by[n] = v[(k + n * a.width) * a.b.depth];
+        UNROLLED
+        for (int n = 0; n < AHEAD; n++)
+            for (int j = 0; j < LANES; j++) sum[j] = plus_product(sum[j], IN(p[n].v[j]), IN(by[n]));
+    }
+    ROLLED
+    for (; k < s.end && line < a.m; k += a.width) {
         union lanes p;
         if (a.a.vectors) {
             COPY_LANES(p.v, x + k * a.a.depth, sizeof p.v);
@@ -320,6 +365,10 @@ KERNEL(K(cu_product_across), struct product_args)
         if (s.row + i < a.m)
             put_one(&a, &s, s.row + i, all);
     }
+#if defined HALF || defined LARGE
+    if (a.arrived)
+        merge_as_last(&a, &s);
+#endif
 }
 
 /* ---- y[begin:end] += a[:, begin:end] c for each segment: a thread for each element of y */

@@ -75,6 +75,7 @@ struct product_args {
     /* A matrix times a vector: how many threads share a line, or have lines side by side, and how many such teams a
      * block has. */
     int32_t team, width;
+    uint32_t *arrived; /* of lines side by side: zeros, a count for each block's of each matrix; NULL: nobody merges */
 };
 
 /* A vector with lines of several matrices (product_lines): those of one, which groups of PRODUCT_LINES `first` and up

@@ -17,6 +17,8 @@
 #define IS PASTE(IS, KIND)
 
 enum { BLOCK = 16, REDUCE_AHEAD = 4 };
+/* Vectors of a line that a thread has on their way while it folds as many. */
+enum { LINE_AHEAD = sizeof(S) > 4 ? 2 : 4, LINE_BLOCKS = 4, ROW_BLOCKS = sizeof(S) > 4 ? 2 : 4 };
 
 /* ---- W: the type that elements are compared in; WIDE: the one that they are added in */
 
@@ -113,7 +115,7 @@ FN WIDE counted(WIDE a, int64_t times) { return a * (WIDE)times; }
 
 /* ---- storing */
 
-FN_APART void put_wide(void *y, int64_t i, WIDE v, int out)
+FN void put_wide(void *y, int64_t i, WIDE v, int out)
 {
 #if IS == IS_c
     complex64 w = { (float)v.re, (float)v.im };
@@ -175,6 +177,7 @@ FN void sum_take(sum_acc *a, W v, int64_t i)
     a->part += (PART)v;
 #endif
 }
+enum { sum_SETTLED = sizeof(WIDE) }; /* bytes of what there is after settling */
 FN void sum_settle(sum_acc *a)
 {
     sum_acc next;
@@ -193,6 +196,7 @@ typedef struct {
 } prod_acc;
 FN void prod_begin(prod_acc *a) { a->all = number(1); }
 FN void prod_take(prod_acc *a, W v, int64_t i) { a->all = product(a->all, widen(v)), (void)i; }
+enum { prod_SETTLED = sizeof(prod_acc) };
 FN void prod_settle(prod_acc *a) { (void)a; }
 FN void prod_merge(prod_acc *a, const prod_acc *b) { a->all = product(a->all, b->all); }
 FN void prod_put(const struct reduce_call *c, int64_t i, const prod_acc *a)
@@ -229,6 +233,7 @@ IN_ANY_ORDER(prod)
         a->v = before ? v : a->v;                                                                        \
         a->at = before ? (uint32_t)i : a->at;                                                            \
     }                                                                                                    \
+    enum { fold##_SETTLED = sizeof(fold##_acc) };                                                        \
     FN void fold##_settle(fold##_acc *a) { (void)a; }                                                    \
     FN void fold##_merge(fold##_acc *a, const fold##_acc *b) { fold##_take(a, b->v, b->at); }            \
     FN void fold##_put(const struct reduce_call *c, int64_t i, const fold##_acc *a) { put; }
@@ -263,6 +268,7 @@ PLACE(max, LEAST, less(a->v, v), put_same(c->y, i, a->v))
     } fold##_acc;                                                                                         \
     FN void fold##_begin(fold##_acc *a) { a->v = first; }                                                 \
     FN void fold##_take(fold##_acc *a, W v, int64_t i) { a->v = beats || is_nan(v) ? v : a->v, (void)i; } \
+    enum { fold##_SETTLED = sizeof(fold##_acc) };                                                         \
     FN void fold##_settle(fold##_acc *a) { (void)a; }                                                     \
     FN void fold##_merge(fold##_acc *a, const fold##_acc *b) { fold##_take(a, b->v, 0); }                 \
     FN void fold##_put(const struct reduce_call *c, int64_t i, const fold##_acc *a)                       \

@@ -8,6 +8,8 @@
 
 /* REDUCE_PART: bytes of a partial result, at most; REDUCE_READS: what a thread of one of many rows reads at once. */
 enum { REDUCE_THREADS = 256, REDUCE_DIMS = 8, REDUCE_PART = 32, REDUCE_READS = 8 };
+/* Blocks that a multiprocessor has at once, of elements of so many bytes. */
+#define REDUCE_BLOCKS(size) ((size) > 4 ? 2 : (size) > 2 ? 4 : 3)
 
 /* What results are stored as. */
 enum reduce_out { OUT_8, OUT_16, OUT_32, OUT_64, OUT_F16, OUT_BF16, OUT_F32, OUT_F64, OUT_C64 };
@@ -35,6 +37,7 @@ struct reduce_call {
     int32_t columns, aligned; /* aligned: LANES neighbours of the innermost dimension are one read */
     int32_t width, team;
     int32_t doubled; /* a thread reads a row 2^doubled times at once */
+    int32_t rounds;  /* long rows: how many a warp has, one after the other */
     int32_t out;     /* enum reduce_out */
 };
 

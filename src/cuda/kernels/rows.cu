@@ -28,10 +28,10 @@ struct part {
     int here; /* is there such a row? */
     int64_t first, step;
 };
-FN struct part part_of(const struct rows_args *a)
+FN struct part part_of(const struct rows_args *a, int64_t block)
 {
     struct part p;
-    p.row = (int64_t)blockIdx.x * a->width + threadIdx.x / a->team;
+    p.row = block * a->width + threadIdx.x / a->team;
     p.here = p.row < a->rows;
     p.first = (int64_t)(threadIdx.x % a->team) * LANES;
     p.step = (int64_t)a->team * LANES;
@@ -134,7 +134,7 @@ FN void put_normed(const struct rows_args *a, int64_t row, int64_t i, T v[LANES]
 
 KERNEL(K(cu_norm), struct rows_args)
 {
-    struct part p = part_of(&a);
+    struct part p = part_of(&a, blockIdx.x);
     const S *x = (const S *)a.x + p.row * a.n;
     struct moments m = moments_of(&a, &p, x);
     for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
@@ -147,7 +147,7 @@ KERNEL(K(cu_norm), struct rows_args)
 
 KERNEL(K(cu_norm_tangent), struct rows_args)
 {
-    struct part p = part_of(&a);
+    struct part p = part_of(&a, blockIdx.x);
     const S *x = (const S *)a.x + p.row * a.n, *v = (const S *)a.v + p.row * a.n;
     struct moments m = moments_of(&a, &p, x);
     double sum = 0, dot = 0, n = (double)a.n;
@@ -194,11 +194,38 @@ FN T above_of(T most, double sum) { return (T)(most - most != 0 ? (double)(most 
 #define POWER(x) F(exp)(x)
 #endif
 
+/* Of a block as large as a multiprocessor has room for, which has the cache fetch its next rows meanwhile. */
+#define EACH_BLOCK \
+    ROLLED         \
+    for (int64_t block = blockIdx.x; block * a.width < a.rows; block += gridDim.x)
+FN struct part part_ahead(const struct rows_args *a, int64_t block)
+{
+    int64_t next = (block + gridDim.x) * a->width, rows = a->rows - next < a->width ? a->rows - next : a->width;
+    if (threadIdx.x == 0 && a->whole && rows > 0)
+        FETCH_PIECE_AHEAD((const S *)a->x + next * a->n, (uint32_t)(rows * a->n * sizeof(S)));
+    return part_of(a, block);
+}
+
 #define HELD_NAME held
 #define HELD (ROWS_HELD / LANES)
+#define HELD_THREADS ROWS_THREADS
+#define HELD_BLOCKS 3
+#define HELD_ROUNDS
+#define HELD_PART part_of(&a, blockIdx.x)
 #include "cuda/kernels/rows_held.inc"
 #define HELD_NAME few
 #define HELD (ROWS_FEW / LANES)
+#define HELD_THREADS ROWS_THREADS
+#define HELD_BLOCKS 3
+#define HELD_ROUNDS
+#define HELD_PART part_of(&a, blockIdx.x)
+#include "cuda/kernels/rows_held.inc"
+#define HELD_NAME wide
+#define HELD (ROWS_HELD / LANES)
+#define HELD_THREADS ROWS_WIDE_THREADS
+#define HELD_BLOCKS 1
+#define HELD_ROUNDS EACH_BLOCK
+#define HELD_PART part_ahead(&a, block)
 #include "cuda/kernels/rows_held.inc"
 
 /* ---- softmax and logsumexp of rows that are cut into pieces, which blocks hold */

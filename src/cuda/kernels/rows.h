@@ -6,9 +6,9 @@
 #include <stdint.h>
 #endif
 
-/* ROWS_HELD: elements that a thread keeps, of rows that a block can keep so; ROWS_FEW: of those that a warp can keep
- * with so few. */
-enum { ROWS_THREADS = 256, ROWS_HELD = 32, ROWS_FEW = 8 };
+/* ROWS_HELD: elements that a thread keeps, of rows that a block of ROWS_THREADS can keep so, or of ROWS_WIDE_THREADS;
+ * ROWS_FEW: of those that a warp can keep with so few. */
+enum { ROWS_THREADS = 256, ROWS_WIDE_THREADS = 1024, ROWS_HELD = 32, ROWS_FEW = 8 };
 
 /* Of a piece of a row: its largest element, and the sum of e to the power of how much each is below that. */
 struct rows_part {
