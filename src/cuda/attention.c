@@ -95,11 +95,12 @@ static struct cut cut_few(struct attention_call *c, enum dtype t)
 static struct cut cut_split(const struct run *r, struct attention_call *c, enum dtype t)
 {
     static struct gpu_found found[2][DT_COUNT];
-    enum { FILLED = 3, AROUND = 2 };
-    bool large = greatest(c->d, c->e) > 64;
-    int64_t at_once = (int64_t)gpu_of(r)->multiprocessors * ATTENTION_SPLIT_BLOCKS,
-            steps = ceil_div(c->keys, ATTENTION_SPLIT_KEYS);
-    int64_t least_time = INT64_MAX;
+    enum { FILLED = 3, AROUND = 2, CACHED = 16 << 20 }; /* CACHED: bytes that the cache surely keeps a moment */
+    const struct gpu *g = gpu_of(r);
+    const int width = greatest(c->d, c->e) > 64 ? 128 : 64;
+    c->stages = g->major < 9 ? 2 : 3;
+    int64_t at_once = (int64_t)g->multiprocessors * (width > 64 && c->stages > 2 ? 2 : ATTENTION_SPLIT_BLOCKS);
+    int64_t steps = ceil_div(c->keys, ATTENTION_SPLIT_KEYS), least_time = INT64_MAX;
     for (int times = 1; times <= FILLED; times++) {
         int64_t each = ceil_div(steps, greatest(times * at_once / c->units, 1));
         int64_t time = ceil_div(ceil_div(steps, each) * c->units, at_once) * (each + AROUND);
@@ -108,14 +109,16 @@ static struct cut cut_split(const struct run *r, struct attention_call *c, enum 
             c->piece = each * ATTENTION_SPLIT_KEYS;
         }
     }
-    int64_t pieces = ceil_div(c->keys, c->piece);
+    int64_t pieces = ceil_div(c->keys, c->piece), row = (c->d + c->e) * (int64_t)dtype_size(t);
+    int64_t most = CACHED / greatest(least(pieces * c->units, at_once) * row, 1);
+    c->ahead = (int32_t)least(greatest(most, ATTENTION_SPLIT_KEYS), 4 * ATTENTION_SPLIT_KEYS);
     bool few = c->rows * c->e <= ATTENTION_WARP_THREADS && pieces <= 2 * ATTENTION_MERGED_AT_ONCE;
     if (pieces > 1 && few && !c->only_if) /* more of them are a launch of many blocks */
         c->arrived = gpu_arrived(gpu_stream(r->stream), c->units);
     c->tiles = c->chunks = 1;
-    return (struct cut){ "attention", large ? "attention_split_128" : "attention_split_64",
-                         .threads = ATTENTION_WARP_THREADS, .bytes = ATTENTION_SPLIT_BYTES(large ? 128 : 64),
-                         .found = &found[large][t] };
+    return (struct cut){ "attention", width > 64 ? "attention_split_128" : "attention_split_64",
+                         .threads = ATTENTION_WARP_THREADS, .bytes = ATTENTION_SPLIT_BYTES(width, c->stages),
+                         .found = &found[width > 64][t] };
 }
 
 /* Its tiles; keys in pieces where tiles are few. */

@@ -7,8 +7,7 @@
 #include "ops/reduce.h"
 #include "plan/fold.h"
 
-/* How often multiprocessors are full of blocks, about; elements that a thread is worth. */
-enum { TIMES_FULL = 2, THREAD_LEAST = 64 };
+enum { THREAD_LEAST = 64 }; /* elements that a thread is worth */
 
 /* Are LANES neighbours of the innermost dimension one read wherever they are? */
 static bool is_aligned(const struct reduce_axes *inner, const struct reduce_axes *others, int lanes, size_t size,
@@ -42,7 +41,7 @@ static void cut_reduction(const struct gpu *g, struct reduce_call *c, int lanes,
         each = (int64_t)c->team * lanes;
     }
     int64_t blocks = greatest(ceil_div(groups, c->width), 1), worth = (int64_t)THREAD_LEAST * c->team;
-    int64_t full = (int64_t)g->multiprocessors * REDUCE_BLOCKS(size) * TIMES_FULL;
+    int64_t full = (int64_t)g->multiprocessors * REDUCE_BLOCKS(size);
     c->pieces = greatest(least(full / blocks, c->folded.n / worth), 1);
     c->piece = ceil_div(ceil_div(c->folded.n, c->pieces), each) * each;
     c->pieces = c->folded.n ? ceil_div(c->folded.n, c->piece) : 1;
@@ -56,7 +55,7 @@ struct fold_kernels {
 };
 
 /* Which of them: rows whose elements are neighbours go to teams within warps, where each has its row at once, longer
- * ones to whole warps, where those fill the device some times. */
+ * ones to whole warps, where those fill the device twice. */
 static int cut_rows(const struct gpu *g, struct reduce_call *c, int lanes, size_t size)
 {
     enum { WARP = 32 };
@@ -65,7 +64,7 @@ static int cut_rows(const struct gpu *g, struct reduce_call *c, int lanes, size_
     if (c->columns || !c->aligned || c->kept.ndim > 1 || reads == 0 || reads * lanes != c->folded.n ||
         reads > INT32_MAX / 16)
         return GENERAL;
-    if (reads > WARP * REDUCE_READS && c->kept.n < TIMES_FULL * warps)
+    if (reads > WARP * REDUCE_READS && c->kept.n < 2 * warps)
         return GENERAL;
     c->pieces = 1;
     if (reads > WARP)

@@ -34,7 +34,7 @@ enum { ATTENTION_MERGE_THREADS = 256, ATTENTION_MERGED_AT_ONCE = 8 };
 
 /* Those for a few queries (attention_split.inc): keys at a time, and shared memory, where at last sums are. */
 enum { ATTENTION_SPLIT = 16, ATTENTION_SPLIT_KEYS = 64, ATTENTION_SPLIT_BLOCKS = 3 };
-#define ATTENTION_SPLIT_BYTES(width) ((ATTENTION_SPLIT + 4 * ATTENTION_SPLIT_KEYS) * ((width) + 8) * 2)
+#define ATTENTION_SPLIT_BYTES(width, stages) ((ATTENTION_SPLIT + 2 * (stages)*ATTENTION_SPLIT_KEYS) * ((width) + 8) * 2)
 
 /* The kernels whose groups of warps do (attention_groups.inc): threads, of which the first four warps fetch, and rows;
  * for heads of up to so many elements, keys at a time; and shared memory: queries, two tiles each of keys and values,
@@ -103,8 +103,9 @@ struct attention_call {
     double scale;
     int32_t key_team, value_team; /* attention_few: threads that have a row of K and of V, powers of two */
     int32_t merge_team;           /* threads that have an element of the result, a power of two */
-    uint32_t *arrived;            /* of each unit, how many pieces are there; NULL: another launch merges them */
-    const uint32_t *only_if;      /* NULL, or where 0 is there is nothing to do; of half types */
+    int32_t stages, ahead;   /* attention_split: places of K and V, and keys that are fetched into the cache first */
+    uint32_t *arrived;       /* of each unit, how many pieces are there; NULL: another launch merges them */
+    const uint32_t *only_if; /* NULL, or where 0 is there is nothing to do; of half types */
 };
 
 enum { ATTENTION_DELTA_THREADS = 256 };
