@@ -13,7 +13,7 @@
 #include "run/eval.h"
 #include "transform/graph.h"
 
-mx capi_array(const char *func, const char *arg, mlx_array a)
+mx capi_array_noted(const char *func, const char *arg, mlx_array a)
 {
     if (!a.ctx) {
         capi_refuse(func, "an array", arg, "an empty handle");
@@ -31,13 +31,17 @@ int capi_publish_array(const char *func, mlx_array *res, mx x)
         return capi_report_call(func);
     struct array_box *b = res->ctx;
     if (!b) {
-        b = mx_malloc(sizeof *b);
-        if (!b || capi_made(HANDLE_array, b, func))
-            return free(b), capi_report();
+        b = mx_slab(sizeof *b);
+        if (!b)
+            return capi_report();
+        if (capi_made(HANDLE_array, b, func)) {
+            slab_free(b, sizeof *b);
+            return capi_report();
+        }
         b->own.it = NULL;
         res->ctx = b;
     }
-    mx_keep(&b->own, x);
+    scope_keep(&b->own, x);
     return 0;
 }
 
@@ -64,10 +68,11 @@ mlx_array mlx_array_new(void) { return (mlx_array){ NULL }; }
 int mlx_array_free(mlx_array arr)
 {
     struct array_box *b = arr.ctx;
+    if (!b)
+        return 0;
     capi_gone(HANDLE_array, b);
-    if (b)
-        mx_drop(&b->own);
-    free(b);
+    mx_drop(&b->own);
+    slab_free(b, sizeof *b);
     return 0;
 }
 

@@ -42,7 +42,7 @@ struct user {
      : (u)->with_payload   ? came_back(&aside, ((type##_payload *)(u)->fun)(__VA_ARGS__, (u)->payload)) \
                            : came_back(&aside, ((type *)(u)->fun)(__VA_ARGS__)))
 
-static int came_back(struct scopes_aside *aside, int status)
+static int came_back(struct scopes *aside, int status)
 {
     scopes_back(aside);
     return status;
@@ -325,7 +325,7 @@ static int call_program(struct closure *self, int n, const mx x[], struct mx_lis
     mlx_vector_array in = { capi_lend(n, x) };
     if (capi_result_open(&res) && in.ctx) {
         unsigned long before = capi_reports();
-        struct scopes_aside aside;
+        struct scopes aside;
         int status = CALL(plain, u, &res.vec, in);
         if (status)
             capi_callback_failed(status, before);
@@ -346,10 +346,11 @@ static int call_unary(struct closure *self, int n, const mx x[], struct mx_list 
     }
     mlx_array in = { NULL }, res = { NULL };
     unsigned long before = capi_reports();
+    MX_SCOPE(NULL); /* x[0] may be on loan of the one around, and stays so */
     if (capi_publish(&in, x[0])) {
         capi_callback_failed(1, before); /* and is reported */
     } else {
-        struct scopes_aside aside;
+        struct scopes aside;
         int status = !scopes_aside(&aside) ? 1 : came_back(&aside, ((unary *)u->fun)(&res, in));
         if (status)
             capi_callback_failed(status, before);
@@ -394,7 +395,7 @@ int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls, cons
                              const mlx_map_string_to_array input_1)
 {
     struct direct_call c;
-    struct scopes_aside aside;
+    struct scopes aside;
     if (!call_open(&c, __func__, cls.ctx, res, 1, &input_0))
         return 1;
     const struct map *m = capi_in_map(input_1);
@@ -414,7 +415,7 @@ static int call_grads(struct value_and_grad *self, int n, const mx x[], struct m
     bool opened = capi_result_open(&values);
     if (capi_result_open(&gradients) && opened && in.ctx) {
         unsigned long before = capi_reports();
-        struct scopes_aside aside;
+        struct scopes aside;
         int status = CALL(grads, u, &values.vec, &gradients.vec, in);
         if (status) {
             capi_callback_failed(status, before);
@@ -456,7 +457,7 @@ static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, cons
     mlx_vector_array out = { capi_lend(ny, y) };
     if (capi_result_open(&res) && in.ctx && cts.ctx && out.ctx) {
         unsigned long before = capi_reports();
-        struct scopes_aside aside;
+        struct scopes aside;
         int status = CALL(custom, u, &res.vec, in, cts, out);
         if (status)
             capi_callback_failed(status, before);
@@ -474,7 +475,7 @@ int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls, cons
                              const mlx_vector_array input_1, const mlx_vector_array input_2)
 {
     struct direct_call c;
-    struct scopes_aside aside;
+    struct scopes aside;
     if (!call_open(&c, __func__, cls.ctx, res, 3, (mlx_vector_array[]){ input_0, input_1, input_2 }))
         return 1;
     return call_end(__func__, res, &c, CALL(custom, c.u, &c.res.vec, c.in[0], c.in[1], c.in[2]));
@@ -498,7 +499,7 @@ static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, 
     mlx_vector_array in = { capi_lend(nx, x) }, ts = { given ? capi_lend(n, given) : NULL };
     if (capi_result_open(&res) && in.ctx && ts.ctx && argnums) {
         unsigned long before = capi_reports();
-        struct scopes_aside aside;
+        struct scopes aside;
         int status = CALL(custom_jvp, u, &res.vec, in, ts, argnums, (size_t)n);
         if (status)
             capi_callback_failed(status, before);
@@ -525,7 +526,7 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
     mlx_vector_array in = { capi_lend(nx, x) };
     if (capi_result_open(&res) && opened && in.ctx) {
         unsigned long before = capi_reports();
-        struct scopes_aside aside;
+        struct scopes aside;
         int status = CALL(custom_vmap, u, &res.vec, &axes.vec, in, axis, (size_t)nx);
         const struct list *l = axes.vec.ctx;
         if (status)
@@ -547,7 +548,7 @@ int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp c
                                  const mlx_vector_array input_1, const int *input_2, size_t input_2_num)
 {
     struct direct_call c;
-    struct scopes_aside aside;
+    struct scopes aside;
     if (input_2_num && !capi_given(input_2, "numbers"))
         return capi_report();
     if (!call_open(&c, __func__, cls.ctx, res, 2, (mlx_vector_array[]){ input_0, input_1 }))
@@ -559,7 +560,7 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
                                   const mlx_vector_array input_0, const int *input_1, size_t input_1_num)
 {
     struct direct_call c;
-    struct scopes_aside aside;
+    struct scopes aside;
     if (!capi_out(res_1) || (input_1_num && !capi_given(input_1, "axes")))
         return capi_report();
     if (!call_open(&c, __func__, cls.ctx, res_0, 1, &input_0))

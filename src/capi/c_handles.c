@@ -3,7 +3,7 @@
  * Counting is all that happens as long as nobody watches and no scope is open.  Otherwise new handles
  * have an entry in one table, found by address, and those made in a scope are on that scope's list too.
  * Invariants: an entry is there from when the handle is made until just before it is freed, so no address
- * is entered twice; `entered` is the number of entries.  The lock is never held while something is freed. */
+ * is entered twice; `handles_entered` is the number of entries.  The lock is never held while something is freed. */
 #if defined(__has_include)
 #if __has_include(<execinfo.h>)
 #define _GNU_SOURCE /* dladdr */
@@ -22,6 +22,7 @@
 #include "core/buffer.h"
 #include "core/lock.h"
 #include "core/settings.h"
+#include "core/tally.h"
 
 struct handle_scope;
 struct handle_note {
@@ -45,14 +46,14 @@ static const char *const names[] = {
     HANDLE_KINDS(NAME)
 };
 
-static atomic_long live[HANDLE_COUNT];
-static atomic_bool watching;
-static atomic_ulong entered;
+_Static_assert(TALLY_HANDLES + HANDLE_COUNT <= TALLIES, "each kind of handle has its tally");
+static long live_of(int kind) { return tally_sum(TALLY_HANDLES + kind); }
+atomic_bool handles_watched;
+atomic_ulong handles_entered;
 LOCK(lock, LOCK_LEAF);
 static struct handle_note **table; /* chains */
 static size_t chains;              /* 0 or a power of two, at least `entered` */
 static unsigned long numbers;
-static _Thread_local struct handle_scope *inner;
 
 /* ---- the table; the caller holds the lock */
 
@@ -63,7 +64,7 @@ static struct handle_note **chain_of(const void *ctx)
 
 static int notes_make_room(void)
 {
-    if (entered < chains)
+    if (handles_entered < chains)
         return 0;
     size_t n = chains ? 2 * chains : 256, before = chains;
     struct handle_note **old = table, **larger = mx_malloc(n * sizeof *larger);
@@ -121,7 +122,7 @@ static void strike_off(const void *ctx)
     struct handle_note *e = *at;
     take_note_out(e);
     *at = e->next;
-    entered--;
+    handles_entered--;
     free(e);
 }
 
@@ -161,20 +162,16 @@ static int note_handle(enum handle_kind kind, void *ctx, const char *func, bool 
         e->number = ++numbers;
         e->next = *chain;
         *chain = e;
-        entered++;
-        put_into(e, inner);
+        handles_entered++;
+        put_into(e, this_thread()->handles);
     }
     lock_give(&lock);
     return failed;
 }
 
-int capi_made(enum handle_kind kind, void *ctx, const char *func)
+int handle_enter(enum handle_kind kind, void *ctx, const char *func)
 {
-    bool watched = atomic_load_explicit(&watching, memory_order_relaxed);
-    if ((inner || watched) && note_handle(kind, ctx, func, watched))
-        return 1;
-    atomic_fetch_add_explicit(&live[kind], 1, memory_order_relaxed);
-    return 0;
+    return note_handle(kind, ctx, func, atomic_load_explicit(&handles_watched, memory_order_relaxed));
 }
 
 void *capi_made_or(enum handle_kind kind, void *ctx, const char *func, void (*drop)(void *))
@@ -186,13 +183,8 @@ void *capi_made_or(enum handle_kind kind, void *ctx, const char *func, void (*dr
     return NULL;
 }
 
-void capi_gone(enum handle_kind kind, void *ctx)
+void handle_leave(const void *ctx)
 {
-    if (!ctx)
-        return;
-    atomic_fetch_sub_explicit(&live[kind], 1, memory_order_relaxed);
-    if (!atomic_load_explicit(&entered, memory_order_relaxed))
-        return;
     lock_take(&lock);
     if (find_note(ctx))
         strike_off(ctx);
@@ -271,19 +263,19 @@ int mlx_scope_begin(void)
     struct handle_scope *s = mx_malloc(sizeof *s);
     if (!s)
         return capi_report();
-    *s = (struct handle_scope){ inner, NULL };
-    inner = s;
+    *s = (struct handle_scope){ this_thread()->handles, NULL };
+    this_thread()->handles = s;
     return 0;
 }
 
 int mlx_scope_end(void)
 {
-    struct handle_scope *s = inner;
+    struct handle_scope *s = this_thread()->handles;
     if (!s) {
         mx_fail_as(MX_RUNTIME, "[scope_end] expected a scope begun on this thread, got none");
         return capi_report();
     }
-    inner = s->outer; /* what freeing calls back makes is not of this scope */
+    this_thread()->handles = s->outer; /* what freeing calls back makes is not of this scope */
     for (;;) {
         lock_take(&lock);
         struct handle_note *e = s->last;
@@ -306,7 +298,7 @@ static void leave(const void *ctx, bool all)
     lock_take(&lock);
     struct handle_note *e = find_note(ctx);
     struct handle_scope *outer = e && e->scope && !all ? e->scope->outer : NULL;
-    if (e && (all || (e->scope && e->scope == inner))) {
+    if (e && (all || (e->scope && e->scope == this_thread()->handles))) {
         take_note_out(e);
         put_into(e, outer);
     }
@@ -333,7 +325,7 @@ int mlx_handles_count(size_t *res, const char *kind)
         return capi_report();
     for (int k = 0; k < HANDLE_COUNT; k++)
         if (!kind || !strcmp(kind, names[k])) {
-            n += atomic_load_explicit(&live[k], memory_order_relaxed);
+            n += live_of(k);
             known = true;
         }
     if (!known) {
@@ -346,7 +338,7 @@ int mlx_handles_count(size_t *res, const char *kind)
 
 int mlx_handles_watch(bool on)
 {
-    watching = on;
+    handles_watched = on;
     return 0;
 }
 
@@ -375,7 +367,7 @@ static void print_place(FILE *out, const struct handle_note *e)
 static struct handle_note *watched_entries(size_t *n)
 {
     lock_take(&lock);
-    struct handle_note *all = mx_malloc((entered + 1) * sizeof *all);
+    struct handle_note *all = mx_malloc((handles_entered + 1) * sizeof *all);
     *n = 0;
     for (size_t i = 0; all && i < chains; i++)
         for (const struct handle_note *e = table[i]; e; e = e->next)
@@ -396,8 +388,8 @@ static int print_report(FILE *out)
     mlx_handles_count(&total, NULL);
     fprintf(out, "%zu handle%s live\n", total, total == 1 ? " is" : "s are");
     for (int k = 0; k < HANDLE_COUNT; k++)
-        if (live[k])
-            fprintf(out, "%8ld %s\n", atomic_load(&live[k]), names[k]);
+        if (live_of(k))
+            fprintf(out, "%8ld %s\n", live_of(k), names[k]);
     for (size_t i = 0; i < n; i++) print_place(out, &all[i]);
     free(all);
     return 0;
@@ -424,7 +416,7 @@ int mlx_handles_report(mlx_string *str)
     return capi_publish_text(str, text);
 }
 
-__attribute__((constructor)) static void begin(void) { watching = setting_given("MLX_HANDLES"); }
+__attribute__((constructor)) static void begin(void) { handles_watched = setting_given("MLX_HANDLES"); }
 
 __attribute__((destructor)) static void end(void)
 {

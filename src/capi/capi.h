@@ -16,6 +16,7 @@
 #include "core/scope.h"
 #include "core/stream.h"
 #include "mlx/c/mlx.h"
+#include "ops/op.h"
 #include "transform/custom.h"
 
 /* Errors (capi/c_error.c).  Both report what is kept on the thread, forget it and return 1. */
@@ -71,7 +72,12 @@ struct array_box {
 /* A public function gets x: while a graph for any shape is traced, that may tie it to these shapes
  * (capi/c_shapes.c). */
 void capi_note(const char *func, mx x);
-mx capi_array(const char *func, const char *arg, mlx_array a);
+mx capi_array_noted(const char *func, const char *arg, mlx_array a);
+static inline mx capi_array(const char *func, const char *arg, mlx_array a)
+{
+    return __builtin_expect(a.ctx && !shapeless(), 1) ? ((struct array_box *)a.ctx)->own.it
+                                                      : capi_array_noted(func, arg, a);
+}
 /* Keeps x until mx_drop(hold) where it is to be waited for: meanwhile functions of the program run (mlx_stop_when,
  * handlers), and may let go of the handle. */
 static inline void capi_hold(mx_own *hold, mx x)

@@ -5,6 +5,10 @@
 #ifndef MX_CAPI_HANDLES_H
 #define MX_CAPI_HANDLES_H
 
+#include <stdatomic.h>
+
+#include "core/tally.h"
+
 /* The types of handles, mlx_<name>, that own something.  Vectors and maps stand in the order of their
  * enum list_kind. */
 #define HANDLE_KINDS(KIND)              \
@@ -46,12 +50,30 @@ enum handle_kind { HANDLE_KINDS(NUMBERED) HANDLE_COUNT };
 
 /* Enters what a handle of the kind points at from now on, made by the public function `func`.
  * Non-zero after mx_fail, and then it is not entered. */
-int capi_made(enum handle_kind kind, void *ctx, const char *func);
+extern atomic_bool handles_watched;
+int handle_enter(enum handle_kind kind, void *ctx, const char *func);
+static inline int capi_made(enum handle_kind kind, void *ctx, const char *func)
+{
+    if (__builtin_expect(this_thread()->handles || atomic_load_explicit(&handles_watched, memory_order_relaxed), 0) &&
+        handle_enter(kind, ctx, func))
+        return 1;
+    tally_add(TALLY_HANDLES + (int)kind, 1);
+    return 0;
+}
 /* The same for an entry point that returns the pointer: gives it back.  NULL is not entered; what cannot
  * be is freed by `drop`, and NULL is given after a report. */
 void *capi_made_or(enum handle_kind kind, void *ctx, const char *func, void (*drop)(void *));
 /* Strikes it off.  NULL is not there. */
-void capi_gone(enum handle_kind kind, void *ctx);
+extern atomic_ulong handles_entered;
+void handle_leave(const void *ctx);
+static inline void capi_gone(enum handle_kind kind, void *ctx)
+{
+    if (!ctx)
+        return;
+    tally_add(TALLY_HANDLES + (int)kind, -1);
+    if (__builtin_expect(atomic_load_explicit(&handles_entered, memory_order_relaxed) != 0, 0))
+        handle_leave(ctx);
+}
 /* Takes it out of every scope: the library keeps it for itself. */
 void capi_scope_leave(const void *ctx);
 

@@ -10,10 +10,12 @@
 
 #include "core/buffer.h"
 #include "core/node.h"
+#include "core/refs.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/slab.h"
 #include "core/stream.h"
+#include "core/tally.h"
 
 /* Whoever reads a size of the nil array, at any axis from either end, before looking whether there is one, reads 1. */
 #define ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
@@ -27,8 +29,7 @@ struct mx_array mx_nil_array = { .refs = 1,
                                  .shape = nil_shape + MX_MAX_NDIM,
                                  .strides = nil_strides + MX_MAX_NDIM };
 
-static atomic_long live;
-long array_live_count(void) { return atomic_load(&live); }
+long array_live_count(void) { return tally_sum(TALLY_ARRAYS); }
 
 static size_t struct_bytes(int ndim)
 {
@@ -38,23 +39,15 @@ static size_t struct_bytes(int ndim)
 /* One reference, owned by the caller; everything but shape contents set.  NULL after a failure. */
 static mx array_raw(enum dtype t, int ndim)
 {
-    mx x = mx_test_should_fail() ? NULL : slab_new(struct_bytes(ndim));
-    if (!x) {
-        mx_fail_memory(struct_bytes(ndim));
+    mx x = mx_slab(struct_bytes(ndim));
+    if (!x)
         return NULL;
-    }
-    *x = (struct mx_array){ .refs = 1, .status = LAZY, .dtype = (uint8_t)t, .ndim = (uint8_t)ndim };
+    *x = (struct mx_array){ .refs = 1, .status = LAZY, .dtype = (uint8_t)t, .ndim = (unsigned)ndim };
     x->strides = (int64_t *)(x + 1);
     x->shape = (int *)(x->strides + ndim);
-    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    tally_add(TALLY_ARRAYS, 1);
     return x;
 }
-
-/* Dead arrays wait in a list linked through `strides` while one of them is being freed. */
-static _Thread_local struct {
-    mx first;
-    bool busy;
-} dead;
 
 static void free_one(mx x)
 {
@@ -67,27 +60,34 @@ static void free_one(mx x)
     buffer_release(x->buf);
     if (x->event)
         event_release(x->event);
-    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    tally_add(TALLY_ARRAYS, -1);
     slab_free(x, struct_bytes(x->ndim));
 }
 
+static bool last_reference_goes(mx x)
+{
+    return x->several ? atomic_fetch_sub_explicit(&x->refs, 1, memory_order_acq_rel) == 1 : last_goes(&x->refs);
+}
+
+/* Dead arrays wait in a list linked through `strides` while one of them is being freed. */
 void mx_release(mx x)
 {
-    if (is_nil(x) || atomic_fetch_sub_explicit(&x->refs, 1, memory_order_acq_rel) != 1)
+    if (is_nil(x) || !last_reference_goes(x))
         return;
-    if (dead.busy) {
-        x->strides = (int64_t *)dead.first;
-        dead.first = x;
+    struct thread *mine = this_thread();
+    if (mine->frees) {
+        x->strides = (int64_t *)mine->dead;
+        mine->dead = x;
         return;
     }
-    dead.busy = true;
+    mine->frees = true;
     for (;;) {
         free_one(x);
-        if (!(x = dead.first))
+        if (!(x = mine->dead))
             break;
-        dead.first = (mx)x->strides;
+        mine->dead = (mx)x->strides;
     }
-    dead.busy = false;
+    mine->frees = false;
 }
 
 bool mx_try_retain(mx x)

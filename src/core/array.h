@@ -37,7 +37,8 @@ struct mx_array {
     _Atomic uint8_t status;
     uint8_t dtype;
     bool row; /* READY: elements lie row-major without gaps */
-    uint8_t ndim;
+    uint8_t ndim : 7;
+    uint8_t several : 1;     /* one of several results of a node, which may be found through that (mx_try_retain) */
     _Atomic uint32_t tracer; /* the trace whose arguments it depends on (core/node.h), unless it was computed outside of
                               * that since; 0: none */
     int out;                 /* which output of `node` this is; of a placeholder, whether its trace is over */

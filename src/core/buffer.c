@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/lock.h"
+#include "core/refs.h"
 #include "core/slab.h"
 #include "core/stream.h"
 
@@ -22,7 +23,7 @@ _Static_assert(sizeof(struct buffer) <= HEADER, "the header holds the struct");
 
 static void outlook_release(struct outlook *o)
 {
-    if (!o || atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) != 1)
+    if (!o || !last_goes(&o->refs))
         return;
     for (int i = 0; i < o->n; i++) event_release(o->of[i]);
     free(o);
@@ -532,7 +533,7 @@ void buffer_retain(struct buffer *b) { atomic_fetch_add_explicit(&b->refs, 1, me
 
 void buffer_release(struct buffer *b)
 {
-    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+    if (!b || !last_goes(&b->refs))
         return;
     if (atomic_load_explicit(&b->sides, memory_order_relaxed))
         buffer_leave_devices(b);

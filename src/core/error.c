@@ -14,7 +14,6 @@
 #include "core/buffer.h"
 
 struct failure {
-    enum mx_error kind;
     bool computing;
     char message[4096];
 };
@@ -22,8 +21,8 @@ static _Thread_local struct failure failure;
 
 static struct mx_array *fail_with(enum mx_error kind, const char *fmt, va_list args)
 {
-    if (failure.kind == MX_OK) {
-        failure.kind = kind;
+    if (this_thread()->error == MX_OK) {
+        this_thread()->error = kind;
         failure.computing = false;
         vsnprintf(failure.message, sizeof failure.message, fmt, args);
     }
@@ -50,7 +49,7 @@ struct mx_array *mx_fail_as(enum mx_error kind, const char *fmt, ...)
 
 struct mx_array *mx_fail_computing(enum mx_error kind, const char *message)
 {
-    if (failure.kind == MX_OK) {
+    if (this_thread()->error == MX_OK) {
         mx_fail_as(kind, "%s", message);
         failure.computing = true;
     }
@@ -59,7 +58,7 @@ struct mx_array *mx_fail_computing(enum mx_error kind, const char *message)
 
 bool mx_error_of_call(void)
 {
-    enum mx_error kind = mx_error_told_as(failure.kind);
+    enum mx_error kind = mx_error_told_as(this_thread()->error);
     return !failure.computing && kind >= MX_VALUE && kind <= MX_RUNTIME && kind != MX_MEMORY;
 }
 
@@ -78,7 +77,7 @@ void mx_error_add(const char *fmt, ...)
     size_t n = strlen(failure.message);
     va_list args;
     va_start(args, fmt);
-    if (failure.kind != MX_OK)
+    if (this_thread()->error != MX_OK)
         vsnprintf(failure.message + n, sizeof failure.message - n, fmt, args);
     va_end(args);
 }
@@ -97,18 +96,15 @@ struct mx_array *mx_fail_memory(unsigned long bytes)
                       bytes, memory_active(), memory_limit(), largest);
 }
 
-bool mx_failed(void) { return failure.kind != MX_OK; }
-enum mx_error mx_error_kind(void) { return failure.kind; }
+enum mx_error mx_error_kind(void) { return this_thread()->error; }
 enum mx_error mx_error_told_as(enum mx_error kind) { return kind > MX_USER ? MX_RUNTIME : kind; }
-const char *mx_error_message(void) { return failure.kind == MX_OK ? "" : failure.message; }
-void mx_error_clear(void) { failure.kind = MX_OK; }
+const char *mx_error_message(void) { return this_thread()->error == MX_OK ? "" : failure.message; }
+void mx_error_clear(void) { this_thread()->error = MX_OK; }
 
 static void copy_failure(struct failure *to, const struct failure *from)
 {
-    to->kind = from->kind;
     to->computing = from->computing;
-    if (from->kind != MX_OK)
-        memcpy(to->message, from->message, strlen(from->message) + 1);
+    memcpy(to->message, from->message, strlen(from->message) + 1);
 }
 
 /* Owners are told on a thread of the user's and between batches: an evaluation of theirs would wait for that which is
@@ -119,13 +115,10 @@ struct owner {
     struct owner *next;
 };
 static struct owner *_Atomic pending;
-static _Thread_local bool deferring;
-
-void mx_defer_releases(bool on) { deferring = on; }
 
 static bool deferred(void (*dtor)(void *), void *payload)
 {
-    struct owner *o = deferring ? mx_try_malloc(sizeof *o) : NULL;
+    struct owner *o = this_thread()->defers ? mx_try_malloc(sizeof *o) : NULL;
     if (!o)
         return false;
     *o = (struct owner){ dtor, payload, atomic_load(&pending) };
@@ -139,10 +132,12 @@ void mx_let_go(void (*dtor)(void *), void *payload)
     struct failure kept;
     if (!dtor || deferred(dtor, payload))
         return;
+    enum mx_error error = this_thread()->error;
     copy_failure(&kept, &failure);
     mx_error_clear();
     dtor(payload);
     copy_failure(&failure, &kept);
+    this_thread()->error = error;
 }
 
 void mx_run_releases(void)

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "core/thread.h"
+
 enum mx_error {
     MX_OK,
     MX_VALUE,       /* a bad argument: shape, dtype, range of a value  */
@@ -42,7 +44,7 @@ enum mx_error mx_error_of_system(int why);
 /* Failure of an allocation of `bytes` bytes of host memory. */
 struct mx_array *mx_fail_memory(unsigned long bytes);
 
-bool mx_failed(void);
+static inline bool mx_failed(void) { return this_thread()->error != MX_OK; }
 bool mx_error_of_call(void); /* is it about the arguments of a call? */
 enum mx_error mx_error_kind(void);
 enum mx_error mx_error_told_as(enum mx_error kind);
@@ -53,7 +55,7 @@ void mx_error_clear(void);
  * on its way. */
 void mx_let_go(void (*dtor)(void *), void *payload);
 /* While on, this thread puts that off until somebody runs what is put off. */
-void mx_defer_releases(bool on);
+static inline void mx_defer_releases(bool on) { this_thread()->defers = on; }
 void mx_run_releases(void);
 
 #endif

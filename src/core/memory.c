@@ -17,24 +17,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/error.h"
-#include "core/lock.h"
-#include "core/slab.h"
-
 static const size_t HUGE = 2u << 20;
 
 static atomic_size_t active, peak, devices_active;
 static atomic_size_t limit, default_limit, cache_limit, wired_limit;
-static atomic_long fail_at;
+atomic_long mx_test_countdown;
 
-void mx_test_fail_at(long n) { atomic_store(&fail_at, n); }
-
-bool mx_test_should_fail(void)
-{
-    if (__builtin_expect(atomic_load_explicit(&fail_at, memory_order_relaxed) == 0, 1))
-        return false;
-    return atomic_fetch_sub(&fail_at, 1) == 1;
-}
+void mx_test_fail_at(long n) { atomic_store(&mx_test_countdown, n); }
+bool mx_test_counts_down(void) { return atomic_fetch_sub(&mx_test_countdown, 1) == 1; }
 
 static bool refused(void)
 {
@@ -74,10 +64,8 @@ void *mx_calloc(size_t n, size_t item)
     return p;
 }
 
-void *mx_grown(void *old, int n, int *cap, size_t item)
+void *mx_grow(void *old, int n, int *cap, size_t item)
 {
-    if (n < *cap)
-        return old;
     int more = *cap ? *cap * 2 : 16;
     while (more <= n) more *= 2;
     void *p = mx_try_realloc(old, (size_t)more * item);
@@ -87,6 +75,13 @@ void *mx_grown(void *old, int n, int *cap, size_t item)
     }
     *cap = more;
     return p;
+}
+
+void *mx_grow_from(const void *few, void *old, int n, int *cap, size_t item)
+{
+    int had = *cap;
+    void *p = mx_grow(old == few ? NULL : old, n, cap, item);
+    return p && old == few ? memcpy(p, few, (size_t)had * item) : p;
 }
 
 /* ---- the host's */

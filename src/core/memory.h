@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/error.h"
 #include "core/lock.h"
+#include "core/slab.h"
 
 struct stream;
 
@@ -90,9 +92,22 @@ void memory_clear_cache(void);
 
 /* The n-th allocation from now on fails (arrays, nodes and buffers alike); 0: none. */
 void mx_test_fail_at(long n);
-bool mx_test_should_fail(void);
-/* What the library allocates otherwise is of these, which take part in mx_test_fail_at: malloc, calloc and strdup that
- * report their failure; */
+extern atomic_long mx_test_countdown;
+bool mx_test_counts_down(void);
+static inline bool mx_test_should_fail(void)
+{
+    return __builtin_expect(atomic_load_explicit(&mx_test_countdown, memory_order_relaxed) != 0, 0) &&
+           mx_test_counts_down();
+}
+/* What the library allocates otherwise is of these, which take part in mx_test_fail_at: slab_new, malloc, calloc and
+ * strdup that report their failure; */
+static inline void *mx_slab(size_t bytes)
+{
+    void *p = mx_test_should_fail() ? NULL : slab_new(bytes);
+    if (__builtin_expect(!p, 0))
+        mx_fail_memory(bytes);
+    return p;
+}
 void *mx_malloc(size_t bytes);
 void *mx_calloc(size_t n, size_t item);
 char *mx_strdup(const char *s);
@@ -102,6 +117,16 @@ void *mx_try_aligned(size_t bytes);
 void *mx_try_realloc(void *old, size_t bytes);
 char *mx_try_strdup(const char *s);
 /* A growing array of *cap items with room for the one numbered n; NULL after mx_fail, `old` as it was. */
-void *mx_grown(void *old, int n, int *cap, size_t item);
+void *mx_grow(void *old, int n, int *cap, size_t item);
+static inline void *mx_grown(void *old, int n, int *cap, size_t item)
+{
+    return n < *cap ? old : mx_grow(old, n, cap, item);
+}
+/* The same of one that begins in room of its owner's, `few`, which is not of malloc. */
+void *mx_grow_from(const void *few, void *old, int n, int *cap, size_t item);
+static inline void *mx_grown_from(const void *few, void *old, int n, int *cap, size_t item)
+{
+    return n < *cap ? old : mx_grow_from(few, old, n, cap, item);
+}
 
 #endif

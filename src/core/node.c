@@ -10,6 +10,7 @@
 #include "core/hash.h"
 #include "core/lock.h"
 #include "core/print.h"
+#include "core/refs.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/slab.h"
@@ -35,13 +36,15 @@ uint32_t walk_begin(void)
 
 /* A number is a place in `open_at`, in its lower bits, and a count. */
 enum { PLACES = 255, PLACE = 255 };
-static _Thread_local int traces;
-static _Thread_local uint32_t number;    /* of this thread's traces, or of the last ones */
 static _Atomic uint32_t open_at[PLACES]; /* the number that is open there, or 0 */
 static atomic_int n_open;                /* threads that trace, with a place or without */
 
-bool tracing(void) { return traces > 0; }
-uint32_t trace_number(void) { return traces ? number : (uint32_t)TRACE_ANY; }
+uint32_t trace_number(void)
+{
+    const struct thread *mine = this_thread();
+    return mine->traces ? mine->trace : (uint32_t)TRACE_ANY;
+}
+
 bool trace_any_open(void) { return atomic_load_explicit(&n_open, memory_order_acquire) > 0; }
 
 bool trace_is_open(uint32_t n)
@@ -74,28 +77,31 @@ static uint32_t open_number(uint32_t last)
 
 void trace_begin(void)
 {
-    if (traces++)
+    struct thread *mine = this_thread();
+    if (mine->traces++)
         return;
     atomic_fetch_add(&n_open, 1);
-    number = open_number(number);
+    mine->trace = open_number(mine->trace);
 }
 
 void trace_end(void)
 {
-    if (--traces)
+    struct thread *mine = this_thread();
+    if (--mine->traces)
         return;
-    if (number != (uint32_t)TRACE_ANY)
-        atomic_store(&open_at[number & PLACE], 0);
+    if (mine->trace != (uint32_t)TRACE_ANY)
+        atomic_store(&open_at[mine->trace & PLACE], 0);
     atomic_fetch_sub(&n_open, 1);
 }
 
 /* The other threads do not go on in a child. */
 static void forget_traces(void)
 {
+    const struct thread *mine = this_thread();
     for (uint32_t i = 0; i < PLACES; i++)
-        if (!traces || i != (number & PLACE))
+        if (!mine->traces || i != (mine->trace & PLACE))
             atomic_store(&open_at[i], 0);
-    atomic_store(&n_open, traces > 0);
+    atomic_store(&n_open, mine->traces > 0);
 }
 
 __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_traces); }
@@ -106,7 +112,7 @@ void object_retain(struct object *o) { atomic_fetch_add_explicit(&o->refs, 1, me
 
 void object_release(struct object *o)
 {
-    if (o && atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1)
+    if (o && last_goes(&o->refs))
         o->destroy(o);
 }
 
@@ -302,12 +308,9 @@ static struct node *node_new(const struct op *op, const void *args, int nin, con
     struct stream *stream = scope_stream();
     if (!stream) /* the default device's could not be opened */
         return NULL;
-    size_t bytes = node_bytes(op, args, nin, nout);
-    struct node *n = mx_test_should_fail() ? NULL : slab_new(bytes);
-    if (!n) {
-        mx_fail_memory(bytes);
+    struct node *n = mx_slab(node_bytes(op, args, nin, nout));
+    if (!n)
         return NULL;
-    }
     *n = (struct node){ .refs = 1,
                         .nin = nin,
                         .nout = nout,
@@ -330,7 +333,7 @@ static struct node *node_new(const struct op *op, const void *args, int nin, con
 
 void node_release(struct node *n)
 {
-    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
+    if (!last_goes(&n->refs))
         return;
     size_t bytes = node_bytes(n->op, n->args, n->nin, n->nout);
     for (int i = 0; i < n->nin; i++) mx_release(n->in[i]);
@@ -359,6 +362,7 @@ static void bind(struct node *n, int k, mx y, uint32_t tracer)
 {
     y->node = n;
     y->out = k;
+    y->several = n->nout > 1;
     atomic_store_explicit(&y->tracer, tracer, memory_order_relaxed);
     n->out[k] = y;
 }

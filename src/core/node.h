@@ -188,7 +188,7 @@ bool node_has_lists(const struct node *n);
 void node_args_text(const struct node *n, char *out, size_t size);
 
 /* Is this thread inside a transform's call of the user's function? */
-bool tracing(void);
+static inline bool tracing(void) { return this_thread()->traces > 0; }
 void trace_begin(void);
 void trace_end(void);
 /* Those of a thread that are one inside the other have one number, which is the `tracer` of whatever depends on their

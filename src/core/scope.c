@@ -8,96 +8,68 @@
 #include <string.h>
 
 #include "core/buffer.h"
-#include "core/stream.h"
 
-static _Thread_local struct {
-    mx *lent;
-    size_t n, cap;
-    struct stream *stream;
-    mx first[64];
-} here;
+enum { FIRST = 64 };
+static _Thread_local mx first[FIRST];
 
-static bool grow_scope(void)
+bool scopes_grow(void)
 {
-    size_t cap = here.cap ? here.cap * 2 : 64;
-    mx *lent = here.cap ? mx_try_malloc(cap * sizeof *lent) : here.first;
-    if (!lent)
+    struct scopes *here = &this_thread()->scopes;
+    size_t cap = here->cap ? here->cap * 2 : FIRST;
+    mx *lent = here->cap ? mx_try_malloc(cap * sizeof *lent) : first;
+    if (!lent) {
+        mx_fail_memory(cap * sizeof *lent);
         return false;
-    if (here.n)
-        memcpy(lent, here.lent, here.n * sizeof *lent);
-    if (here.lent != here.first)
-        free(here.lent);
-    here.lent = lent;
-    here.cap = cap;
+    }
+    if (here->n)
+        memcpy(lent, here->lent, here->n * sizeof *lent);
+    if (here->lent != first)
+        free(here->lent);
+    here->lent = lent;
+    here->cap = cap;
     return true;
 }
 
-struct scope scope_open(struct stream *s)
+void scopes_shrink(void)
 {
-    struct scope sc = { here.n, here.stream };
-    if (s)
-        here.stream = s;
-    return sc;
+    struct scopes *here = &this_thread()->scopes;
+    if (here->lent != first)
+        free(here->lent);
+    here->lent = NULL;
+    here->cap = 0;
 }
 
-void scope_close(struct scope *sc)
+bool scopes_aside(struct scopes *aside)
 {
-    while (here.n > sc->mark) {
-        mx x = here.lent[--here.n];
-        mx_release(x);
-    }
-    here.stream = sc->outer;
-    if (here.n == 0 && here.cap > 64) {
-        free(here.lent);
-        here.lent = NULL;
-        here.cap = 0;
-    }
-}
-
-bool scopes_aside(struct scopes_aside *a)
-{
-    *a = (struct scopes_aside){ .stream = here.stream };
-    if (here.n == 0)
-        return true;
-    if (here.lent == here.first) { /* the room inside goes to whoever is next */
-        size_t cap = 2 * sizeof here.first / sizeof *here.first;
+    struct scopes *here = &this_thread()->scopes;
+    if (here->n && here->lent == first) { /* the room inside goes to whoever is next */
+        size_t cap = 2 * FIRST;
         mx *lent = mx_malloc(cap * sizeof *lent);
         if (!lent)
             return false;
-        here.lent = memcpy(lent, here.first, here.n * sizeof *lent);
-        here.cap = cap;
+        here->lent = memcpy(lent, first, here->n * sizeof *lent);
+        here->cap = cap;
     }
-    a->lent = here.lent;
-    a->n = here.n;
-    a->cap = here.cap;
-    here.lent = NULL;
-    here.n = here.cap = 0;
+    *aside = *here;
+    *here = (struct scopes){ .stream = here->stream };
+    if (!aside->n) { /* and so it does where there is nothing in it */
+        here->lent = aside->lent;
+        here->cap = aside->cap;
+        aside->lent = NULL;
+    }
     return true;
 }
 
-void scopes_back(struct scopes_aside *a)
+void scopes_back(struct scopes *aside)
 {
-    here.stream = a->stream;
-    if (!a->lent)
+    struct scopes *here = &this_thread()->scopes;
+    here->stream = aside->stream;
+    here->mark = aside->mark;
+    if (!aside->lent)
         return;
-    if (here.lent != here.first)
-        free(here.lent);
-    here.lent = a->lent;
-    here.n = a->n;
-    here.cap = a->cap;
+    if (here->lent != first)
+        free(here->lent);
+    *here = *aside;
 }
 
-mx scope_lend(mx x)
-{
-    if (is_nil(x))
-        return x;
-    if (here.n == here.cap && !grow_scope()) {
-        mx_release(x);
-        return mx_fail_memory(here.cap * 2 * sizeof(mx));
-    }
-    return here.lent[here.n++] = x;
-}
-
-struct stream *scope_stream(void) { return here.stream ? here.stream : default_stream(default_device()); }
-
-size_t scope_depth(void) { return here.n; }
+size_t scope_depth(void) { return this_thread()->scopes.n; }

@@ -20,29 +20,21 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { STEP = 64, BINS = SLAB_MAX / STEP, DEPTH = 4096 };
+enum { DEPTH = 4096 };
 
-struct spare {
-    struct spare *next;
-};
-struct bin {
-    struct spare *first;
-    int n;
-};
-
-static _Thread_local struct bin bins[BINS];
-static _Thread_local enum { UNUSED, OPEN, CLOSED } state;
+static _Thread_local bool ended;
 static pthread_key_t key;
 
 void slab_clear(void)
 {
-    for (int i = 0; i < BINS; i++) {
-        while (bins[i].first) {
-            struct spare *s = bins[i].first;
-            bins[i].first = s->next;
+    for (size_t i = 0; i < SLAB_BINS; i++) {
+        struct slab_bin *b = &this_thread()->slab.bins[i];
+        while (b->first) {
+            struct slab_spare *s = b->first;
+            b->first = s->next;
             free(s);
         }
-        bins[i].n = 0;
+        b->n = 0;
     }
 }
 
@@ -50,48 +42,27 @@ static void thread_ends(void *unused)
 {
     (void)unused;
     slab_clear();
-    state = CLOSED;
+    this_thread()->slab.depth = 0;
+    ended = true;
 }
 
 __attribute__((constructor)) static void make_key(void) { pthread_key_create(&key, thread_ends); }
 
-void *slab_new(size_t bytes)
+void *slab_fresh(size_t bytes)
 {
     if (bytes > SLAB_MAX)
         return malloc(bytes);
-    if (HARD)
-        return aligned_alloc(STEP, (bytes / STEP + 1) * STEP);
-    size_t i = bytes ? (bytes - 1) / STEP : 0;
-    struct spare *s = bins[i].first;
-    if (!s)
-        return aligned_alloc(STEP, (i + 1) * STEP);
-    bins[i].first = s->next;
-    bins[i].n--;
-    return s;
+    return aligned_alloc(SLAB_STEP, (HARD ? bytes / SLAB_STEP + 1 : bytes ? slab_bin(bytes) : 1) * SLAB_STEP);
 }
 
-void slab_free(void *p, size_t bytes)
+void slab_return(void *p, size_t bytes)
 {
-    if (!p)
-        return;
-    if (bytes > SLAB_MAX || HARD) {
+    struct slab *slab = &this_thread()->slab;
+    if (HARD || bytes > SLAB_MAX || slab->depth || ended) {
         free(p);
         return;
     }
-    if (__builtin_expect(state != OPEN, 0)) {
-        if (state == CLOSED) {
-            free(p);
-            return;
-        }
-        state = OPEN;
-        pthread_setspecific(key, bins);
-    }
-    struct bin *b = &bins[bytes ? (bytes - 1) / STEP : 0];
-    if (b->n >= DEPTH) {
-        free(p);
-        return;
-    }
-    ((struct spare *)p)->next = b->first;
-    b->first = p;
-    b->n++;
+    slab->depth = DEPTH; /* the thread's first */
+    pthread_setspecific(key, slab);
+    slab_free(p, bytes);
 }

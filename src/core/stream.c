@@ -12,6 +12,7 @@
 
 #include "core/buffer.h"
 #include "core/lock.h"
+#include "core/refs.h"
 #include "core/settings.h"
 
 /* ---- devices */
@@ -52,9 +53,11 @@ static enum device_type first_choice(void)
     return word >= 0 ? types[word] : device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
 }
 
+/* A thread's own choices. */
 static _Thread_local struct {
     bool is;
     struct device it;
+    struct stream *stream[2][MAX_DEVICES];
 } own;
 
 bool thread_device(struct device *d)
@@ -122,7 +125,6 @@ const char *device_text(struct device d)
 static struct stream *_Atomic newest;
 #define FOR_EACH_STREAM(s) for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
 static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
-static _Thread_local struct stream *chosen[2][MAX_DEVICES]; /* a thread's own choice */
 
 struct stream *stream_new(struct device d)
 {
@@ -144,16 +146,25 @@ struct stream *stream_new(struct device d)
     return s;
 }
 
+/* That of d, if it has one; who has one exists. */
+static inline struct stream *stream_there(struct device d)
+{
+    if (d.index < 0 || d.index >= MAX_DEVICES)
+        return NULL;
+    struct stream *s = own.stream[d.type][d.index];
+    return s ? s : atomic_load_explicit(&first_stream[d.type][d.index], memory_order_acquire);
+}
+
+struct stream *thread_stream(void) { return default_stream(default_device()); }
+
 struct stream *default_stream(struct device d)
 {
     d = meant(d);
-    if (!device_exists(d))
-        return NULL;
-    if (chosen[d.type][d.index])
-        return chosen[d.type][d.index];
-    struct stream *s = atomic_load_explicit(&first_stream[d.type][d.index], memory_order_acquire);
+    struct stream *s = stream_there(d);
     if (s)
         return s;
+    if (!device_exists(d))
+        return NULL;
     s = stream_new(d);
     struct stream *none = NULL;
     if (s && !atomic_compare_exchange_strong(&first_stream[d.type][d.index], &none, s))
@@ -161,7 +172,7 @@ struct stream *default_stream(struct device d)
     return s;
 }
 
-void set_default_stream(struct stream *s) { chosen[s->device.type][s->device.index] = s; }
+void set_default_stream(struct stream *s) { own.stream[s->device.type][s->device.index] = s; }
 
 int stream_synchronize(struct stream *s)
 {
@@ -218,7 +229,7 @@ __attribute__((constructor)) static void survive_fork(void)
 
 struct event *event_new(struct stream *s)
 {
-    struct event *e = mx_malloc(sizeof *e);
+    struct event *e = mx_slab(sizeof *e);
     if (e)
         *e = (struct event){ .refs = 1, .process = forks, .stream = s };
     return e;
@@ -228,10 +239,10 @@ void event_retain(struct event *e) { atomic_fetch_add_explicit(&e->refs, 1, memo
 
 void event_release(struct event *e)
 {
-    if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+    if (!last_goes(&e->refs))
         return;
     free(e->message);
-    free(e);
+    slab_free(e, sizeof *e);
 }
 
 void event_set(struct event *e, enum mx_error kind, const char *message)
@@ -240,8 +251,11 @@ void event_set(struct event *e, enum mx_error kind, const char *message)
         e->error = kind;
         e->message = message ? mx_try_strdup(message) : NULL; /* NULL: there was no memory for it */
     }
+    /* Either this thread sees that somebody waits, or who is about to sees that it is done. */
+    atomic_store(&e->done, 1);
+    if (!atomic_load(&e->awaited))
+        return;
     lock_take(&event_lock);
-    atomic_store_explicit(&e->done, 1, memory_order_release);
     pthread_cond_broadcast(cond_of(e));
     lock_give(&event_lock);
 }
@@ -275,7 +289,8 @@ void event_wait(struct event *e)
     if (spin(e))
         return;
     lock_take(&event_lock);
-    while (!atomic_load_explicit(&e->done, memory_order_acquire)) pthread_cond_wait(cond_of(e), &event_lock.mutex);
+    atomic_store(&e->awaited, true);
+    while (!atomic_load(&e->done)) pthread_cond_wait(cond_of(e), &event_lock.mutex);
     lock_give(&event_lock);
 }
 
@@ -295,9 +310,9 @@ bool event_wait_for(struct event *e, int ms)
         return true;
     struct timespec end = time_after(ms);
     lock_take(&event_lock);
+    atomic_store(&e->awaited, true);
     int late = 0;
-    while (!late && !atomic_load_explicit(&e->done, memory_order_acquire))
-        late = pthread_cond_timedwait(cond_of(e), &event_lock.mutex, &end);
+    while (!late && !atomic_load(&e->done)) late = pthread_cond_timedwait(cond_of(e), &event_lock.mutex, &end);
     lock_give(&event_lock);
     return atomic_load_explicit(&e->done, memory_order_acquire);
 }

@@ -74,6 +74,7 @@ struct device_class {
 struct event {
     atomic_int refs;
     atomic_int done;
+    atomic_bool awaited;  /* by somebody who may be asleep */
     atomic_bool given_up; /* whoever waited for it was interrupted: what runs for long ends early */
     enum mx_error error;  /* MX_OK, or why what it stands for failed; read after done */
     char *message;
@@ -99,6 +100,7 @@ const char *device_text(struct device d);      /* "Device(cpu, 0)" */
  * made a handle of any more may still be submitted to, and its address must not come to mean another stream. */
 struct stream *stream_new(struct device d);
 struct stream *default_stream(struct device d);
+struct stream *thread_stream(void); /* of the calling thread's default device */
 void set_default_stream(struct stream *s);
 int stream_synchronize(struct stream *s); /* raises what failed on it */
 int streams_synchronize_all(void);

@@ -75,19 +75,17 @@ enum dtype op_result_dtype(const struct op *op, enum dtype t)
 /* ---- traces for any shape */
 
 /* None of them lies on the stack, which coroutines move. */
-static _Thread_local struct shapeless_trace *innermost;
 static bool (*inside)(void *outer, void **site);
 
-bool shapeless(void) { return innermost && innermost->any; }
-struct mx_list *shapeless_checks(void) { return shapeless() ? &innermost->checks : NULL; }
+struct mx_list *shapeless_checks(void) { return shapeless() ? &this_thread()->innermost->checks : NULL; }
 
-mx shapeless_check(mx y) { return shapeless() && list_push(&innermost->checks, y) ? MX_NIL : y; }
+mx shapeless_check(mx y) { return shapeless() && list_push(&this_thread()->innermost->checks, y) ? MX_NIL : y; }
 
 void sizes_are_read(mx x)
 {
     if (!shapeless() || !x->tracer)
         return;
-    struct mx_list *reads = &innermost->reads;
+    struct mx_list *reads = &this_thread()->innermost->reads;
     for (int i = reads->n; i-- > 0;)
         if (reads->v[i].it == x)
             return;
@@ -96,22 +94,22 @@ void sizes_are_read(mx x)
 
 bool shape_was_read(int ndim, const int *shape)
 {
-    for (int i = shapeless() ? innermost->reads.n : 0; i-- > 0;)
-        if (shape_is(innermost->reads.v[i].it, ndim, shape))
+    for (int i = shapeless() ? this_thread()->innermost->reads.n : 0; i-- > 0;)
+        if (shape_is(this_thread()->innermost->reads.v[i].it, ndim, shape))
             return true;
     return false;
 }
 
 void shapes_matter(const char *why)
 {
-    if (shapeless() && !innermost->why)
-        innermost->why = why;
+    if (shapeless() && !this_thread()->innermost->why)
+        this_thread()->innermost->why = why;
 }
 
 void ranks_matter(void)
 {
-    if (innermost)
-        innermost->ranks = true;
+    if (this_thread()->innermost)
+        this_thread()->innermost->ranks = true;
 }
 
 void traces_take_turns_by(bool (*f)(void *outer, void **site)) { inside = f; }
@@ -121,15 +119,15 @@ struct shapeless_trace *shapeless_begin(bool any)
     struct shapeless_trace *t = mx_malloc(sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct shapeless_trace){ .any = any, .outer = innermost };
-    if (inside && !inside(innermost ? innermost->site : NULL, &t->site))
+    *t = (struct shapeless_trace){ .any = any, .outer = this_thread()->innermost };
+    if (inside && !inside(this_thread()->innermost ? this_thread()->innermost->site : NULL, &t->site))
         for (struct shapeless_trace *o = t; o; o = o->outer) o->why = "traces that took turns";
-    return innermost = t;
+    return this_thread()->innermost = t;
 }
 
 void shapeless_end(struct shapeless_trace *t)
 {
-    struct shapeless_trace **link = &innermost;
+    struct shapeless_trace **link = &this_thread()->innermost;
     while (*link && *link != t) link = &(*link)->outer;
     if (*link)
         *link = t->outer;
@@ -147,7 +145,7 @@ void shapeless_free(struct shapeless_trace *t)
 
 const char *traced_name(void)
 {
-    const struct shapeless_trace *t = innermost;
+    const struct shapeless_trace *t = this_thread()->innermost;
     while (t && !t->name) t = t->outer;
     return t ? t->name : NULL;
 }

@@ -36,7 +36,7 @@ enum dtype op_result_dtype(const struct op *op, enum dtype computed);
  * from ranks and arguments alone, with nodes that follow the shapes (mx_broadcast_like,
  * mx_number_of_elements) in place of sizes; a builder that cannot says that shapes matter, and why (a
  * string that stays), and the graph will serve the traced shapes only. */
-bool shapeless(void);
+static inline bool shapeless(void);
 void shapes_matter(const char *why);
 /* Not the sizes, but how many there are. */
 void ranks_matter(void);
@@ -60,6 +60,11 @@ struct shapeless_trace {
     void *site;
     struct shapeless_trace *outer;
 };
+static inline bool shapeless(void)
+{
+    const struct shapeless_trace *t = this_thread()->innermost;
+    return t && t->any;
+}
 /* Begins a trace inside those of this thread; NULL after mx_fail.  Ended, it no longer hears of anything. */
 struct shapeless_trace *shapeless_begin(bool any);
 void shapeless_end(struct shapeless_trace *t);

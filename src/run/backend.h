@@ -72,7 +72,9 @@ struct batch {
     uint64_t turn; /* its number on its queue, whose batches run in order */
     bool reserved; /* the queue is idle, and kept so, until it runs */
     struct batch *next;
+    struct entry few[]; /* where `entries` are at first */
 };
+enum { BATCH_FEW = 3 };
 
 /* A kernel of a library that the program has registered: which, on what grid, with what arguments. */
 struct launch {

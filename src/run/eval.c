@@ -33,9 +33,8 @@
 /* ---- giving up */
 
 enum { ASK_MS = 50 };
-static _Thread_local bool (*stop)(void);
 
-void mx_stop_when(bool (*asked)(void)) { stop = asked; }
+void mx_stop_when(bool (*asked)(void)) { this_thread()->stop = asked; }
 
 static int64_t milliseconds(void)
 {
@@ -44,12 +43,10 @@ static int64_t milliseconds(void)
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-static _Thread_local struct event *running; /* of the batch that this thread runs */
-
 /* It may be asked in the middle of a batch, behind which the stream would put what it evaluates. */
 static bool asked_to_stop(void)
 {
-    bool (*asked)(void) = stop; /* it may take itself off */
+    bool (*asked)(void) = this_thread()->stop; /* it may take itself off */
     const char *was = eval_forbid("the answer whether to stop");
     bool answer = asked && asked();
     eval_forbid(was);
@@ -60,7 +57,7 @@ static bool asked_to_stop(void)
 static bool wait_or_stop(struct event *e)
 {
     bool stopped = false;
-    while (stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = asked_to_stop();
+    while (this_thread()->stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = asked_to_stop();
     if (stopped)
         atomic_store(&e->given_up, true);
     else
@@ -70,8 +67,9 @@ static bool wait_or_stop(struct event *e)
 
 int mx_interrupted(int64_t *next)
 {
+    const struct event *running = this_thread()->running; /* what the batch that this thread runs is known by */
     bool given_up = running && atomic_load_explicit(&running->given_up, memory_order_relaxed);
-    if (stop && !given_up) {
+    if (this_thread()->stop && !given_up) {
         int64_t now = milliseconds();
         bool ask = *next && now >= *next;
         *next = !*next || ask ? now + ASK_MS : *next;
@@ -111,7 +109,7 @@ struct frame {
 struct tape {
     struct batch *first, *last;
     int n_batches, n_entries;
-    struct frame *stack;
+    struct frame *stack, *few; /* where the stack is at first */
     int depth, stack_cap;
     uint32_t epoch;
     struct stream *stream; /* of `last` */
@@ -121,7 +119,7 @@ struct tape {
 
 static bool push_frame(struct tape *t, mx x)
 {
-    struct frame *s = mx_grown(t->stack, t->depth, &t->stack_cap, sizeof *s);
+    struct frame *s = mx_grown_from(t->few, t->stack, t->depth, &t->stack_cap, sizeof *s);
     if (!s)
         return false;
     t->stack = s;
@@ -129,16 +127,19 @@ static bool push_frame(struct tape *t, mx x)
     return true;
 }
 
+static const size_t batch_bytes = sizeof(struct batch) + BATCH_FEW * sizeof(struct entry);
+
 static struct batch *batch_for(struct tape *t, struct stream *s)
 {
     if (t->last && t->stream == s)
         return t->last;
-    struct batch *b = mx_malloc(sizeof *b);
+    struct batch *b = mx_slab(batch_bytes);
     if (!b)
         return NULL;
-    *b = (struct batch){ .stream = s, .first = t->n_entries, .now = t->now, .done = event_new(s) };
+    *b = (struct batch){ .stream = s, .first = t->n_entries, .now = t->now, .done = event_new(s), .cap = BATCH_FEW };
+    b->entries = b->few;
     if (!b->done) {
-        free(b);
+        slab_free(b, batch_bytes);
         return NULL;
     }
     if (t->last)
@@ -209,6 +210,7 @@ static mx output_to_make(struct node *n, int k)
     if (!is_nil(y)) {
         mx_retain(y);
         y->out = k;
+        y->several = true;
     }
     return y;
 }
@@ -223,7 +225,7 @@ static bool emit(struct tape *t, mx x)
     for (int i = 0; i < n->nin; i++)
         if (n->in[i]->status == SCHEDULED && !batch_waits(b, n->in[i]->event))
             return false;
-    struct entry *all = mx_grown(b->entries, b->n, &b->cap, sizeof *all);
+    struct entry *all = mx_grown_from(b->few, b->entries, b->n, &b->cap, sizeof *all);
     if (!all)
         return false;
     b->entries = all;
@@ -297,7 +299,7 @@ static bool raise_kept(mx x)
 /* One that is over; NULL where there is no memory for it, and the error in hand stays. */
 static struct event *event_made(enum mx_error kind, const char *message)
 {
-    struct event *e = malloc(sizeof *e);
+    struct event *e = slab_new(sizeof *e);
     if (!e)
         return NULL;
     *e = (struct event){ .refs = 1 };
@@ -425,13 +427,14 @@ static void entry_release(struct entry *e)
     node_release(n);
 }
 
-static void batch_free(struct batch *b)
+void batch_free(struct batch *b)
 {
     for (int i = 0; i < b->nwait; i++) event_release(b->wait[i]);
     free(b->wait);
-    free(b->entries);
+    if (b->entries != b->few)
+        free(b->entries);
     event_release(b->done);
-    free(b);
+    slab_free(b, batch_bytes);
 }
 
 /* Undoes a tape that could not be finished; under the graph lock. */
@@ -798,8 +801,8 @@ void run_batch(struct batch *b)
         if (!stopped)
             note_failure(&before, b->wait[i]->error, b->wait[i]->message);
     }
-    running = b->done;
-    int64_t next = stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
+    this_thread()->running = b->done;
+    int64_t next = this_thread()->stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
     if (backend_of(s)->begin)
         backend_of(s)->begin(s);
     for (int i = 0; i < b->n; i++) {
@@ -821,7 +824,7 @@ void run_batch(struct batch *b)
             entry_release(e);
         }
     }
-    running = NULL;
+    this_thread()->running = NULL;
     if (backend_of(s)->end && backend_of(s)->end(s)) {
         note_failure(&own, mx_error_kind(), mx_error_message());
         mx_error_clear();
@@ -830,7 +833,6 @@ void run_batch(struct batch *b)
     free(own.message);
     free(before.message);
     mx_defer_releases(false);
-    batch_free(b);
 }
 
 /* ---- the public ways in */
@@ -853,7 +855,8 @@ static void note_given(struct given *g, struct stream *s)
 /* given: where the streams are told, if nobody waits for the results; else NULL. */
 static int evaluate_graph(int n, const mx x[], struct given *given)
 {
-    struct tape t = { .now = !given };
+    struct frame few[16];
+    struct tape t = { .now = !given, .stack = few, .few = few, .stack_cap = sizeof few / sizeof *few };
     struct node *detach_few[8], **detach = detach_few;
     int n_detach = 0;
     if (mx_failed())
@@ -884,7 +887,8 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
         }
     }
     graph_unlock();
-    free(t.stack);
+    if (t.stack != few)
+        free(t.stack);
     if (t.failed)
         tape_discard(&t);
     for (struct batch *b = mine, *next; b; b = next) {
@@ -924,20 +928,19 @@ static int await(mx x)
     return !made;
 }
 
-static _Thread_local const char *forbidden;
-
 const char *eval_forbid(const char *why)
 {
-    const char *was = forbidden;
-    forbidden = why;
+    const char *was = this_thread()->forbidden;
+    this_thread()->forbidden = why;
     return was;
 }
 
 int eval_refused(void)
 {
-    if (forbidden)
-        mx_fail_as(MX_RUNTIME, "[eval] expected no evaluation while %s is computed, got one", forbidden);
-    return forbidden != NULL;
+    const char *why = this_thread()->forbidden;
+    if (why)
+        mx_fail_as(MX_RUNTIME, "[eval] expected no evaluation while %s is computed, got one", why);
+    return why != NULL;
 }
 
 int mx_eval(int n, const mx x[])
@@ -957,7 +960,7 @@ int mx_async_eval(int n, const mx x[])
     struct given given = { 0 };
     if (evaluate_graph(n, x, &given))
         return 1;
-    for (int i = 0; i < given.n && !running && !forbidden; i++)
+    for (int i = 0; i < given.n && !this_thread()->running && !this_thread()->forbidden; i++)
         if (queue_hold_back(given.to[i]))
             return 1;
     return 0;

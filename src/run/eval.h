@@ -31,9 +31,9 @@ void mx_lose(mx x);
 int mx_wait_host(mx x);
 
 /* For backends: runs a batch's entries in order through backend->run, makes operands present on
- * the right side, releases what is no longer needed, sets statuses and the batch's event, and
- * frees the batch. */
+ * the right side, releases what is no longer needed, and sets statuses and the batch's event. */
 void run_batch(struct batch *b);
+void batch_free(struct batch *b);
 /* For operations that run others: runs an entry whose operands are READY.  Non-zero after mx_fail. */
 int mx_run_entry(struct stream *s, struct entry *e);
 /* The same for several as one, as struct backend has it. */

@@ -9,11 +9,12 @@
 #include "ops/load.h"
 #include "run/eval.h"
 
-static void finish_batch(struct batch_queue *q, struct event *done, bool now)
+static void finish_batch(struct batch_queue *q, const struct batch *b)
 {
+    const struct event *done = b->done;
     pthread_mutex_lock(&q->lock);
     /* Who gave up knows. */
-    if (!now && done->error != MX_OK && done->error != MX_INTERRUPTED && q->error == MX_OK) {
+    if (!b->now && done->error != MX_OK && done->error != MX_INTERRUPTED && q->error == MX_OK) {
         q->error = done->error;
         q->message = done->message ? mx_try_strdup(done->message) : NULL;
     }
@@ -25,12 +26,9 @@ static void finish_batch(struct batch_queue *q, struct event *done, bool now)
 
 static void run_queued(struct batch_queue *q, struct batch *b)
 {
-    struct event *done = b->done;
-    bool now = b->now;
-    event_retain(done);
     run_batch(b);
-    finish_batch(q, done, now);
-    event_release(done);
+    finish_batch(q, b);
+    batch_free(b);
 }
 
 static _Thread_local bool works; /* is this thread a worker? */
@@ -163,10 +161,12 @@ int queue_submit_launches(struct stream *s, struct batch *b)
 void queue_run_now(struct stream *s, struct batch *b)
 {
     struct batch_queue *q = s->queue;
-    pthread_mutex_lock(&q->lock);
-    while (!b->reserved && (q->busy || q->done + 1 != b->turn)) pthread_cond_wait(&q->changed, &q->lock);
-    q->busy = true;
-    pthread_mutex_unlock(&q->lock);
+    if (!b->reserved) {
+        pthread_mutex_lock(&q->lock);
+        while (q->busy || q->done + 1 != b->turn) pthread_cond_wait(&q->changed, &q->lock);
+        q->busy = true;
+        pthread_mutex_unlock(&q->lock);
+    }
     run_queued(q, b);
 }
 
