@@ -94,6 +94,9 @@ int array_known(mlx_array a);
 /* Runs what evaluates without the GIL; again where Ctrl-C stopped it and its handler did not raise.
  * Non-zero with an exception set. */
 int evaluate_with(int (*eval)(void *), void *what);
+/* The same of nothing but mlx_eval, mlx_async_eval or mlx_array_eval, which keep the GIL for what is over at once, and
+ * have looked into handles before they let go of it. */
+int evaluate_arrays(int (*eval)(void *), void *what);
 /* Address of the first element; NULL with an exception set. */
 const void *array_data(mlx_array a);
 /* The strides in elements. */

@@ -160,13 +160,7 @@ int array_ready(mlx_array a)
     bool available = false;
     if (!_mlx_array_is_available(&available, a) && available)
         return 0;
-    /* A handle of our own: without the GIL, another thread may put something else into this one. */
-    mlx_array own = mlx_array_new();
-    if (mlx_array_set(&own, a))
-        return raise_last();
-    int failed = evaluate_with(evaluate_array, &own);
-    mlx_array_free(own);
-    return failed;
+    return evaluate_arrays(evaluate_array, &a);
 }
 
 int array_known(mlx_array a)

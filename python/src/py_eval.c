@@ -1,4 +1,4 @@
-/* py_eval.c: evaluation, without the GIL and open to Ctrl-C.
+/* py_eval.c: evaluation, without the GIL where it takes longer than giving it away, and open to Ctrl-C.
  *
  * Python's handler of SIGINT only takes a note, and code may run on it when the main thread has the
  * GIL again: here, after the evaluation has given up.  A handler that does not raise has it go on. */
@@ -27,16 +27,35 @@ static bool on_main_thread(void)
     return answer == 1;
 }
 
-int evaluate_with(int (*eval)(void *), void *what)
+/* From now on others run Python, and Ctrl-C is asked for. */
+static void leave(void *state)
 {
-    bool ask = on_main_thread();
+    if (on_main_thread())
+        mlx_stop_when(take_interrupt);
+    *(PyThreadState **)state = PyEval_SaveThread();
+}
+
+static void come_back(PyThreadState *state)
+{
+    PyEval_RestoreThread(state);
+    if (on_main_thread())
+        mlx_stop_when(NULL);
+}
+
+static int evaluate(int (*eval)(void *), void *what, bool at_once)
+{
     for (;;) {
-        int failed;
-        if (ask)
-            mlx_stop_when(take_interrupt);
-        Py_BEGIN_ALLOW_THREADS failed = eval(what);
-        Py_END_ALLOW_THREADS if (ask) mlx_stop_when(NULL);
-        if (interrupted && ask) {
+        PyThreadState *state = NULL;
+        if (at_once)
+            leave(&state);
+        else
+            mlx_leave_with(leave, &state);
+        int failed = eval(what);
+        if (!at_once)
+            mlx_leave_with(NULL, NULL);
+        if (state)
+            come_back(state);
+        if (interrupted && on_main_thread()) {
             interrupted = false;
             PyErr_SetInterrupt();
         }
@@ -48,3 +67,6 @@ int evaluate_with(int (*eval)(void *), void *what)
             return warn_kept();
     }
 }
+
+int evaluate_with(int (*eval)(void *), void *what) { return evaluate(eval, what, true); }
+int evaluate_arrays(int (*eval)(void *), void *what) { return evaluate(eval, what, false); }

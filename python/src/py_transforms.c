@@ -36,7 +36,7 @@ static PyObject *evaluate_trees(struct py_call *c, int (*eval)(const mlx_vector_
         if (tree_arrays(c->rest[i], all, NULL))
             return NULL;
     struct evaluation e = { eval, all };
-    if (evaluate_with(evaluate_all, &e))
+    if (evaluate_arrays(evaluate_all, &e))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -44,7 +44,7 @@ static PyObject *evaluate_trees(struct py_call *c, int (*eval)(const mlx_vector_
 int arrays_ready(mlx_vector_array all)
 {
     struct evaluation e = { mlx_eval, all };
-    return evaluate_with(evaluate_all, &e);
+    return evaluate_arrays(evaluate_all, &e);
 }
 
 PyObject *fn_eval(struct py_call *c) { return evaluate_trees(c, mlx_eval); }

@@ -25,6 +25,12 @@ int mlx_stop_when(bool (*stop)(void))
     return 0;
 }
 
+int mlx_leave_with(void (*leave)(void *payload), void *payload)
+{
+    mx_leave_with(leave, payload);
+    return 0;
+}
+
 int mlx_traces_take_turns_by(bool (*inside)(void *outer, void **site))
 {
     traces_take_turns_by(inside);

@@ -55,6 +55,8 @@ struct thread {
     struct shapeless_trace *innermost; /* ops/op.h */
     /* Evaluations (run/eval.c). */
     bool (*stop)(void);
+    void (*leave)(void *payload);
+    void *left;
     struct event *running;
     const char *forbidden;
     struct handle_scope *handles; /* the innermost scope of handles (capi/c_handles.c) */

@@ -90,6 +90,40 @@ int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_
     return interrupted;
 }
 
+/* ---- letting others go on */
+
+enum {
+    BRIEF_ENTRIES = 16,
+    BRIEF_ELEMENTS = 4096, /* a microsecond or so */
+};
+
+void mx_leave_with(void (*leave)(void *), void *payload)
+{
+    this_thread()->leave = leave;
+    this_thread()->left = payload;
+}
+
+static void leave_now(void)
+{
+    void (*leave)(void *) = this_thread()->leave;
+    if (!leave)
+        return;
+    this_thread()->leave = NULL;
+    leave(this_thread()->left);
+}
+
+/* Is it done before anybody else could begin anything? */
+static bool is_brief(const struct batch *b)
+{
+    int64_t elements = 0;
+    bool brief = b->reserved && !b->nwait && b->n <= BRIEF_ENTRIES && !b->stream->on->alloc;
+    for (int i = 0; i < b->n && brief; i++) {
+        const struct entry *e = &b->entries[i];
+        brief = !e->several && (e->node->op->traits & (FUSE | VIEW)) && (elements += e->one->size) <= BRIEF_ELEMENTS;
+    }
+    return brief;
+}
+
 /* The backends of this build. */
 __attribute__((constructor)) static void add_backends(void)
 {
@@ -271,7 +305,8 @@ static bool emit(struct tape *t, mx x)
         e->keep |= atomic_load_explicit(&n->refs, memory_order_acquire) != 1;
     }
     b->n++;
-    t->n_entries++;
+    if (++t->n_entries == BRIEF_ENTRIES + 1) /* the walk alone may take long */
+        leave_now();
     return true;
 }
 
@@ -516,6 +551,7 @@ static inline int bring(struct buffer *b, struct stream *s)
 {
     if (!s->on->alloc && (atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST))
         return 0;
+    leave_now();
     return buffer_bring(b, s);
 }
 
@@ -893,6 +929,8 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
         tape_discard(&t);
     for (struct batch *b = mine, *next; b; b = next) {
         next = b->next;
+        if (!is_brief(b))
+            leave_now();
         backend_of(b->stream)->run_now(b->stream, b);
     }
     /* Only now: who is told so may evaluate, for which a queue that keeps a place for a batch of ours has no time. */
@@ -910,6 +948,7 @@ static int await(mx x)
     if (e)
         event_retain(e);
     graph_unlock();
+    leave_now();
     bool stopped = e && wait_or_stop(e);
     bool made = !stopped && atomic_load_explicit(&x->status, memory_order_acquire) == READY;
     if (stopped) {
@@ -926,6 +965,13 @@ static int await(mx x)
     if (e)
         event_release(e);
     return !made;
+}
+
+static int wait_for_bytes(struct buffer *b)
+{
+    if (!buffer_is_there(b))
+        leave_now();
+    return buffer_wait(b);
 }
 
 const char *eval_forbid(const char *why)
@@ -949,7 +995,7 @@ int mx_eval(int n, const mx x[])
     if (eval_refused() || evaluate_graph(n, x, NULL))
         return 1;
     int failed = 0;
-    for (int i = 0; i < n; i++) failed |= await(x[i]) || buffer_wait(x[i]->buf);
+    for (int i = 0; i < n; i++) failed |= await(x[i]) || wait_for_bytes(x[i]->buf);
     mx_run_releases();
     return failed;
 }
@@ -960,6 +1006,7 @@ int mx_async_eval(int n, const mx x[])
     struct given given = { 0 };
     if (evaluate_graph(n, x, &given))
         return 1;
+    leave_now();
     for (int i = 0; i < given.n && !this_thread()->running && !this_thread()->forbidden; i++)
         if (queue_hold_back(given.to[i]))
             return 1;

@@ -19,6 +19,8 @@ int mx_eval(int n, const mx x[]);
 int mx_async_eval(int n, const mx x[]);
 /* Evaluations of this thread ask now and then whether to give up (MX_INTERRUPTED).  NULL: never. */
 void mx_stop_when(bool (*stop)(void));
+/* Evaluations of this thread call it, once, before they wait or work for long.  NULL: nothing. */
+void mx_leave_with(void (*leave)(void *payload), void *payload);
 /* For operations that run for long: fails where this thread's evaluations are to stop.  *next is 0 at
  * first, and kept by the caller. */
 int mx_interrupted(int64_t *next);

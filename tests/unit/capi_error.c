@@ -331,6 +331,47 @@ static mlx_array sines(mlx_stream s)
     return a;
 }
 
+static void count_leave(void *left) { ++*(int *)left; }
+
+/* How often a sum of so many ones with themselves has its thread leave. */
+static int times_left(int elements, bool waits)
+{
+    int left = 0;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_array a = mlx_array_new(), one = mlx_array_new_float(1);
+    mlx_vector_array all = mlx_vector_array_new();
+    OK(mlx_full(&a, &elements, 1, one, MLX_FLOAT32, s));
+    OK(mlx_array_eval(a));
+    OK(mlx_add(&a, a, a, s));
+    OK(mlx_vector_array_append_value(all, a));
+    mlx_leave_with(count_leave, &left);
+    OK(waits ? mlx_array_eval(a) : mlx_async_eval(all));
+    mlx_leave_with(NULL, NULL);
+    OK(mlx_array_eval(a));
+    mlx_vector_array_free(all);
+    mlx_array_free(one);
+    mlx_array_free(a);
+    mlx_stream_free(s);
+    return left;
+}
+
+static void only_long_evaluations_leave(void **state)
+{
+    (void)state;
+    assert_int_equal(times_left(4, true), 0);
+    assert_int_equal(times_left(1 << 20, true), 1);
+    assert_int_equal(times_left(4, false), 1); /* which may wait for the batches before */
+    int left = 0;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_array slow = sines(s);
+    mlx_leave_with(count_leave, &left);
+    OK(mlx_array_eval(slow)); /* an operation that may do anything */
+    mlx_leave_with(NULL, NULL);
+    assert_int_equal(left, 1);
+    mlx_array_free(slow);
+    mlx_stream_free(s);
+}
+
 static pthread_t asker;
 
 static bool ask_no_more(void)
@@ -520,6 +561,7 @@ int main(void)
         cmocka_unit_test(checks),
         cmocka_unit_test(failures_survive_what_lets_go),
         cmocka_unit_test(asking_does_not_evaluate),
+        cmocka_unit_test(only_long_evaluations_leave),
         cmocka_unit_test(who_is_asked_may_take_itself_off),
         cmocka_unit_test(who_is_asked_may_let_go),
         cmocka_unit_test(only_its_thread_asks),

@@ -65,6 +65,12 @@ MLX_API void mlx_index_warn_again(void);
  * returned.  NULL: never asked, as at the start. */
 MLX_API int mlx_stop_when(bool (*stop)(void));
 
+/* For languages in which one thread at a time has the right to touch objects.  An evaluation of this thread calls
+ * `leave` before it waits for another thread, or works for longer than others need to notice that they may go on:
+ * once, and then it is NULL again, as at the start.  Most evaluations of small arrays do not, so they need not give
+ * the right away and get it back.  `leave` does not call the library. */
+MLX_API int mlx_leave_with(void (*leave)(void *payload), void *payload);
+
 /* Coroutines of one thread may be inside traced functions in turns, and what one of them does is then noted with the
  * trace of another: the graphs of all of them serve only the shapes they were traced with, and they cannot be exported
  * for any.  `inside`, of a language with coroutines, is asked where a trace begins.  It gives in `*site` where the
