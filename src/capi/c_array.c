@@ -27,7 +27,7 @@ mx capi_array_noted(const char *func, const char *arg, mlx_array a)
 
 int capi_publish_array(const char *func, mlx_array *res, mx x)
 {
-    if (!capi_need(func, "a place for the result", "res", res) || is_nil(x) || mx_failed())
+    if (__builtin_expect(!capi_need(func, "a place for the result", "res", res) || is_nil(x) || mx_failed(), 0))
         return capi_report_call(func);
     struct array_box *b = res->ctx;
     if (!b) {

@@ -193,12 +193,6 @@ int capi_report_call(const char *func)
 
 bool mlx_last_error_of_call(void) { return last.of_call; }
 
-int capi_end(void)
-{
-    capi_waited();
-    return mx_failed() ? capi_report() : 0;
-}
-
 int capi_end_call(const char *func)
 {
     capi_waited();

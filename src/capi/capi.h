@@ -23,8 +23,6 @@
 int capi_report(void);
 /* What failed is a call of the public function `func`, whose name the message then has. */
 int capi_report_call(const char *func);
-/* 0 if nothing failed; what is kept about indices out of range is told. */
-int capi_end(void);
 /* The same, of a call of the public function `func`. */
 int capi_end_call(const char *func);
 /* Fails with "[op] expected <what> for <argument>, got <found>"; func is the public function's
@@ -45,6 +43,13 @@ static inline void capi_waited(void)
 {
     if (atomic_load_explicit(&outside_kept, memory_order_relaxed))
         capi_tell_outside();
+}
+
+/* 0 if nothing failed; what is kept about indices out of range is told. */
+static inline int capi_end(void)
+{
+    capi_waited();
+    return mx_failed() ? capi_report() : 0;
 }
 
 /* Evaluates to p; fails where it is NULL. */

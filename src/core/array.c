@@ -37,7 +37,7 @@ static size_t struct_bytes(int ndim)
 }
 
 /* One reference, owned by the caller; everything but shape contents set.  NULL after a failure. */
-static mx array_raw(enum dtype t, int ndim)
+static inline __attribute__((always_inline)) mx array_raw(enum dtype t, int ndim)
 {
     mx x = mx_slab(struct_bytes(ndim));
     if (!x)
@@ -117,19 +117,22 @@ void mx_drop(mx_own *slot)
         mx_release(x);
 }
 
-mx array_new(enum dtype t, int ndim, const int *shape)
+static mx array_shaped(enum dtype t, int ndim, const int *shape, int64_t size)
 {
-    int64_t size = shape_size("array", ndim, shape);
-    if (size < 0)
-        return MX_NIL;
-    mx x = array_raw(t, ndim);
+    mx x = size < 0 ? NULL : array_raw(t, ndim);
     if (!x)
         return MX_NIL;
-    if (ndim)
-        memcpy(x->shape, shape, (size_t)ndim * sizeof *shape);
+    for (int i = 0; i < ndim; i++) x->shape[i] = shape[i];
     x->size = size;
     return scope_lend(x);
 }
+
+mx array_new(enum dtype t, int ndim, const int *shape)
+{
+    return array_shaped(t, ndim, shape, shape_size("array", ndim, shape));
+}
+
+mx array_like(enum dtype t, mx x) { return array_shaped(t, x->ndim, x->shape, x->size); }
 
 mx array_of_buffer(enum dtype t, int ndim, const int *shape, struct buffer *buf)
 {

@@ -83,6 +83,7 @@ void list_clear(struct mx_list *l);
 /* New arrays, lent to the current scope.  Shapes are checked: negative sizes and products past
  * 2^63 bytes fail.  `array_new` is LAZY without a node: the caller fills it in. */
 mx array_new(enum dtype t, int ndim, const int *shape);
+mx array_like(enum dtype t, mx x); /* of the shape of x */
 /* Row-major view of a whole buffer; takes over the caller's reference to it. */
 mx array_of_buffer(enum dtype t, int ndim, const int *shape, struct buffer *buf);
 /* Row-major copy of host memory. */

@@ -143,8 +143,6 @@ static size_t args_bytes(const struct op *op, const void *args)
 
 static void args_copy(const struct op *op, char *to, const void *args)
 {
-    if (!op->args_size)
-        return;
     memcpy(to, args, op->args_size);
     char *tail = to + round8(op->args_size);
     for (const struct field *f = op_fields(op); f->kind; f++) {
@@ -321,7 +319,8 @@ static struct node *node_new(const struct op *op, const void *args, int nin, con
     n->out = n->in + nin;
     char *tail = (char *)(n->out + nout);
     n->args = tail;
-    args_copy(op, tail, args);
+    if (op->args_size)
+        args_copy(op, tail, args);
     if (nout > 1)
         n->specs = (struct spec *)(tail + args_bytes(op, args));
     for (int i = 0; i < nin; i++) {
@@ -429,7 +428,8 @@ mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndi
     uint32_t tracer;
     if (any_nil(nin, x, &tracer) || mx_failed())
         return MX_NIL;
-    mx y = array_new(t, ndim, shape);
+    bool same = nin && shape == x[0]->shape && ndim == x[0]->ndim; /* which was checked when that was made */
+    mx y = same ? array_like(t, x[0]) : array_new(t, ndim, shape);
     if (is_nil(y) || (nin && view_now(op, args, nin, x, tracer, y)))
         return y;
     struct node *n = node_new(op, args, nin, x, 1);

@@ -30,9 +30,11 @@ bool scopes_grow(void)
     return true;
 }
 
-void scopes_shrink(void)
+void scope_empty(struct scopes *here)
 {
-    struct scopes *here = &this_thread()->scopes;
+    while (here->n > here->mark) mx_release(here->lent[--here->n]);
+    if (here->n || here->cap <= FIRST)
+        return;
     if (here->lent != first)
         free(here->lent);
     here->lent = NULL;

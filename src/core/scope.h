@@ -11,7 +11,7 @@
 #include "core/thread.h"
 
 bool scopes_grow(void);
-void scopes_shrink(void);
+void scope_empty(struct scopes *here);
 
 struct scope {
     size_t outer_mark;
@@ -32,11 +32,10 @@ static inline struct scope scope_open(struct stream *s)
 static inline void scope_close(struct scope *sc)
 {
     struct scopes *here = &this_thread()->scopes;
-    while (here->n > here->mark) mx_release(here->lent[--here->n]);
+    if (here->n > here->mark) /* else all of it changed hands */
+        scope_empty(here);
     here->mark = sc->outer_mark;
     here->stream = sc->outer;
-    if (__builtin_expect(here->n == 0 && here->cap > 64, 0))
-        scopes_shrink();
 }
 
 /* Opens a scope until the end of the block. */

@@ -12,12 +12,10 @@
 
 #include "core/buffer.h"
 #include "core/lock.h"
-#include "core/refs.h"
 #include "core/settings.h"
 
 /* ---- devices */
 
-enum { MAX_DEVICES = 16 }; /* of a type; more are not used */
 static const struct device_class *classes[2];
 static _Atomic int default_type = -1; /* -1: nobody has asked for it or set it */
 static _Atomic int default_index;
@@ -41,7 +39,7 @@ static struct device meant(struct device d)
 int device_count(enum device_type t)
 {
     int count = classes[t] && !(t == DEVICE_GPU && cpu_stands_in()) ? classes[t]->count() : 0;
-    return count < MAX_DEVICES ? count : MAX_DEVICES;
+    return count < DEVICES_MOST ? count : DEVICES_MOST;
 }
 
 /* MLX_DEFAULT_DEVICE=cpu or gpu; otherwise a GPU where there is one. */
@@ -53,23 +51,18 @@ static enum device_type first_choice(void)
     return word >= 0 ? types[word] : device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
 }
 
-/* A thread's own choices. */
-static _Thread_local struct {
-    bool is;
-    struct device it;
-    struct stream *stream[2][MAX_DEVICES];
-} own;
-
 bool thread_device(struct device *d)
 {
-    *d = own.it;
-    return own.is;
+    const struct thread *mine = this_thread();
+    *d = (struct device){ (enum device_type)mine->device_type, mine->device_index };
+    return mine->has_device;
 }
 
 struct device default_device(void)
 {
-    if (own.is)
-        return own.it;
+    struct device d;
+    if (thread_device(&d))
+        return d;
     int t = atomic_load_explicit(&default_type, memory_order_relaxed);
     if (t < 0) {
         int first = (int)first_choice();
@@ -94,10 +87,8 @@ int set_default_device(struct device d)
     d = meant(d);
     if (!device_exists(d))
         return 1;
-    if (own.is) {
-        own.it = d;
-        return 0;
-    }
+    if (this_thread()->has_device)
+        return set_thread_device(&d);
     atomic_store(&default_index, d.index);
     atomic_store(&default_type, (int)d.type);
     return 0;
@@ -107,9 +98,11 @@ int set_thread_device(const struct device *d)
 {
     if (d && !device_exists(meant(*d)))
         return 1;
-    own.is = d != NULL;
-    if (d)
-        own.it = meant(*d);
+    struct thread *mine = this_thread();
+    struct device it = d ? meant(*d) : (struct device){ 0 };
+    mine->has_device = d != NULL;
+    mine->device_type = (int)it.type;
+    mine->device_index = it.index;
     return 0;
 }
 
@@ -124,7 +117,7 @@ const char *device_text(struct device d)
 
 static struct stream *_Atomic newest;
 #define FOR_EACH_STREAM(s) for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
-static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
+static struct stream *_Atomic first_stream[2][DEVICES_MOST]; /* each device's default */
 
 struct stream *stream_new(struct device d)
 {
@@ -149,9 +142,9 @@ struct stream *stream_new(struct device d)
 /* That of d, if it has one; who has one exists. */
 static inline struct stream *stream_there(struct device d)
 {
-    if (d.index < 0 || d.index >= MAX_DEVICES)
+    if (d.index < 0 || d.index >= DEVICES_MOST)
         return NULL;
-    struct stream *s = own.stream[d.type][d.index];
+    struct stream *s = this_thread()->stream[d.type][d.index];
     return s ? s : atomic_load_explicit(&first_stream[d.type][d.index], memory_order_acquire);
 }
 
@@ -172,7 +165,7 @@ struct stream *default_stream(struct device d)
     return s;
 }
 
-void set_default_stream(struct stream *s) { own.stream[s->device.type][s->device.index] = s; }
+void set_default_stream(struct stream *s) { this_thread()->stream[s->device.type][s->device.index] = s; }
 
 int stream_synchronize(struct stream *s)
 {
@@ -235,12 +228,8 @@ struct event *event_new(struct stream *s)
     return e;
 }
 
-void event_retain(struct event *e) { atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed); }
-
-void event_release(struct event *e)
+void event_free(struct event *e)
 {
-    if (!last_goes(&e->refs))
-        return;
     free(e->message);
     slab_free(e, sizeof *e);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "core/array.h"
+#include "core/refs.h"
 
 enum device_type { DEVICE_CPU, DEVICE_GPU };
 
@@ -107,8 +108,13 @@ int streams_synchronize_all(void);
 int streams_clear(void); /* their workers end; 1: interrupted, and those that were not waited for go on */
 
 struct event *event_new(struct stream *s);
-void event_retain(struct event *e);
-void event_release(struct event *e);
+static inline void event_retain(struct event *e) { atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed); }
+void event_free(struct event *e);
+static inline void event_release(struct event *e)
+{
+    if (last_goes(&e->refs))
+        event_free(e);
+}
 void event_set(struct event *e, enum mx_error kind, const char *message);
 void event_wait(struct event *e);             /* returns when it is set, whatever the outcome */
 struct timespec time_after(int ms);           /* from now, for pthread_cond_timedwait */

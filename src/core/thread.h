@@ -43,6 +43,8 @@ struct slab {
     } bins[SLAB_BINS];
 };
 
+enum { DEVICES_MOST = 16 }; /* of a type; more are not used */
+
 struct thread {
     unsigned error; /* of enum mx_error: what has failed (core/error.h) */
     bool defers;    /* the owners' releases, likewise */
@@ -61,6 +63,10 @@ struct thread {
     const char *forbidden;
     struct handle_scope *handles; /* the innermost scope of handles (capi/c_handles.c) */
     struct tally *tally;          /* core/tally.h */
+    /* Choices of its own (core/stream.c): a device, if it has one, and streams by device. */
+    bool has_device;
+    int device_type, device_index;
+    struct stream *stream[2][DEVICES_MOST];
 };
 
 struct thread *this_thread(void) __attribute__((const, visibility("hidden")));

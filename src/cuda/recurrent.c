@@ -147,7 +147,7 @@ static mx turned(mx w)
 int gpu_run_recurrent_back(const struct run *r)
 {
     MX_SCOPE(NULL);
-    mx x[OPERANDS];
+    mx x[OPERANDS] = { 0 };
     for (int i = 0; i < r->nin; i++) x[i] = i == W ? turned(r->x[W]) : r->x[i];
     return is_nil(x[W]) || run_steps(r, x, r->nout, call_of_steps_back);
 }

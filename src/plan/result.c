@@ -33,15 +33,17 @@ bool result_unwanted(const struct node *n, bool keep, mx y)
 
 bool result_fits(mx y, mx x, int uses)
 {
-    return x->row && x->size == y->size && itemsize(x) == itemsize(y) && x->offset == 0 &&
-           x->buf->bytes == (size_t)nbytes(y) && x->buf->writable && !x->buf->mapped &&
-           atomic_load_explicit(&x->refs, memory_order_acquire) == uses &&
-           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
+    return atomic_load_explicit(&x->refs, memory_order_acquire) == uses && x->row && x->size == y->size &&
+           itemsize(x) == itemsize(y) && x->offset == 0 && x->buf->bytes == (size_t)nbytes(y) && x->buf->writable &&
+           !x->buf->mapped && atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
 }
 
 bool result_fits_operand(const struct node *n, bool keep, mx y, mx x)
 {
     int uses = 0;
+    if (keep || atomic_load_explicit(&n->refs, memory_order_relaxed) != 1 ||
+        atomic_load_explicit(&x->refs, memory_order_relaxed) > n->nin)
+        return false;
     for (int i = 0; i < n->nin; i++) uses += n->in[i] == x;
-    return !keep && atomic_load_explicit(&n->refs, memory_order_relaxed) == 1 && result_fits(y, x, uses);
+    return result_fits(y, x, uses);
 }

@@ -222,9 +222,19 @@ static struct node *leave_node(mx y)
     return n;
 }
 
+/* Until the graph lock is given back nobody else knows of the event. */
+static struct event *event_shared(struct event *e)
+{
+    int refs = atomic_load_explicit(&e->refs, memory_order_relaxed);
+    atomic_store_explicit(&e->refs, refs + 1, memory_order_relaxed);
+    return e;
+}
+
 static void schedule(mx y, struct batch *b, uint32_t epoch)
 {
-    set_event(y, b->done);
+    if (y->event)
+        event_release(y->event);
+    y->event = event_shared(b->done);
     y->mark = epoch;
     y->slot = b->first + b->n;
     atomic_store_explicit(&y->status, SCHEDULED, memory_order_relaxed);

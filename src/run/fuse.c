@@ -136,8 +136,19 @@ static void link_members(int n, struct entry *e, struct marks m, struct membersh
     }
 }
 
+/* Groups begin with those that can. */
+static bool any_can(int n, const struct entry *e)
+{
+    for (int i = 0; i < n; i++)
+        if (can_fuse(&e[i]) || can_produce(&e[i]))
+            return true;
+    return false;
+}
+
 int fuse_plan(int n, struct entry *e, uint32_t walk, int first)
 {
+    if (!any_can(n, e))
+        return 0;
     struct membership few[FEW], *p = n <= FEW ? few : mx_malloc((size_t)n * sizeof *p);
     if (!p)
         return 1;

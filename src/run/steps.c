@@ -11,6 +11,9 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "ops/plugin.h"
+#include "run/check.h"
+#include "run/control.h"
 #include "run/eval.h"
 #include "run/fuse.h"
 #include "transform/body.h"
@@ -24,6 +27,7 @@ struct step {
     struct entry **members;
     bool *wanted; /* results that somebody else looks at */
     int n;
+    bool plain;            /* one that its backend runs on the host, where all operands are */
     int n_counts, n_drops; /* of s->counts and s->drops, one step's behind the other's */
 };
 struct ref_count {
@@ -255,6 +259,13 @@ static void step_layout(struct steps *s, struct step *e, int at, struct layout *
     }
 }
 
+static bool is_plain(struct stream *on, const struct entry *e)
+{
+    const struct op *op = e->node->op;
+    return e->before < 0 && !(op->traits & VIEW) && !on->on->alloc && !plugin_of(op) && !control_is(op) &&
+           backend_of(on)->supports(e->node);
+}
+
 static int make_steps(struct steps *s, struct layout *l)
 {
     const struct graph *g = s->g;
@@ -271,7 +282,7 @@ static int make_steps(struct steps *s, struct layout *l)
         if (s->entries[i].waits)
             continue;
         struct step *e = &s->steps[s->n++];
-        *e = (struct step){ .members = members, .wanted = wanted };
+        *e = (struct step){ .members = members, .wanted = wanted, .plain = is_plain(s->on, &s->entries[i]) };
         for (int k = i; k >= 0; k = s->entries[k].before) e->n++;
         int last = e->n;
         for (int k = i; k >= 0; k = s->entries[k].before) members[--last] = &s->entries[k];
@@ -482,6 +493,8 @@ bool steps_reads(const struct steps *s, int i)
 
 static int run_step(struct stream *on, const struct step *e)
 {
+    if (e->plain && checks_now() == CHECK_NOTHING)
+        return backend_of(on)->run(on, e->members[0]);
     return e->n == 1 ? mx_run_entry(on, e->members[0]) : mx_run_fused(on, e->n, e->members, e->wanted);
 }
 
