@@ -75,8 +75,15 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
+/* A dict has methods of these names, which Python would look for and call in classes that inherit them; slots are
+ * inherited as they are. */
+static PyObject *subscript(PyObject *o, PyObject *key) { return ((binaryfunc)of_dict(Py_mp_subscript))(o, key); }
+static int contains(PyObject *o, PyObject *key) { return ((objobjproc)of_dict(Py_sq_contains))(o, key); }
+
 static PyType_Slot slots[] = {
     { Py_tp_doc, DOC("A dict whose items are attributes too.") },
+    { Py_mp_subscript, subscript },
+    { Py_sq_contains, contains },
     { Py_tp_getattro, get_attribute },
     { Py_tp_methods, methods },
     { Py_tp_traverse, traverse },

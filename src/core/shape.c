@@ -37,10 +37,25 @@ int axes_of(const char *op, const int *axes, int n, int ndim, int *out)
     return m;
 }
 
+/* The number of elements where the bits of the largest size say that it fits, as they mostly do; else -1. */
+static int64_t plain_size(int ndim, const int *shape)
+{
+    int all = 0;
+    uint64_t size = 1;
+    for (int i = 0; i < ndim; i++) {
+        all |= shape[i];
+        size *= (uint64_t)shape[i];
+    }
+    return all >= 0 && ndim * (32 - __builtin_clz((unsigned)all | 1)) < 60 ? (int64_t)size : -1;
+}
+
 int64_t shape_size(const char *op, int ndim, const int *shape)
 {
-    int64_t size = 1;
+    int64_t size = plain_size(ndim, shape);
     bool empty = false;
+    if (size >= 0)
+        return size;
+    size = 1;
     if (ndim > MX_MAX_NDIM) {
         mx_fail("[%s] expected at most %d dimensions, got %d", op, MX_MAX_NDIM, ndim);
         return -1;
