@@ -333,6 +333,8 @@ int call_int(struct py_call *c, int i, PyObject *o, int *v);
  * the parameter, number i or by name. */
 int call_ints(struct py_call *c, int i, PyObject *o, const int **v);
 int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int **v);
+/* The same out of what a *parameter took, each by itself or all in one sequence. */
+int call_ints_of_rest(struct py_call *c, const char *name, const int **v);
 /* An array that lives as long as the call. */
 int call_keep(struct py_call *c, mlx_array a, mlx_array *out);
 /* What a *parameter took, as arrays that live as long as the call; no ctx on failure. */

@@ -298,9 +298,36 @@ static int *long_list(struct py_call *c, Py_ssize_t n)
     return *list;
 }
 
+/* Out of the items of a tuple, or those. */
+static int ints_among(struct py_call *c, const char *name, PyObject *tuple, PyObject *const *items, Py_ssize_t length,
+                      bool any_length, const int **v)
+{
+    int n = 0, status = 0, room = (int)LENGTH(c->ints) - c->nints, *out = c->ints + c->nints;
+    bool fits = length <= MAX_NDIM && length <= room;
+    if (!fits && any_length) {
+        out = long_list(c, length);
+        status = out ? 0 : -1;
+    } else if (!fits) {
+        PyErr_Format(exc_value, "%s(): argument '%s' has %zd items, at most %d are possible", c->sig->name, name,
+                     length, MAX_NDIM);
+        status = -1;
+    }
+    *v = out;
+    while (status == 0 && n < length) {
+        PyObject *item = tuple ? PyTuple_GetItem(tuple, n) : items[n];
+        status = int_from(c, name, item, out + n);
+        if (status > 0)
+            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold ints, not %s", c->sig->name, name,
+                         type_name(item));
+        n += status == 0;
+    }
+    c->nints += fits ? n : 0;
+    return status ? -1 : n;
+}
+
 static int ints_from(struct py_call *c, const char *name, PyObject *o, bool any_length, const int **v)
 {
-    int n = 0, room = (int)LENGTH(c->ints) - c->nints, *out = c->ints + c->nints;
+    int *out = c->ints + c->nints;
     *v = out;
     int status = int_from(c, name, o, out);
     if (status <= 0) {
@@ -315,27 +342,15 @@ static int ints_from(struct py_call *c, const char *name, PyObject *o, bool any_
     PyObject *items = PySequence_Tuple(o);
     if (!items)
         return -1;
-    Py_ssize_t length = PyTuple_Size(items);
-    bool fits = length <= MAX_NDIM && length <= room;
-    status = 0;
-    if (!fits && any_length) {
-        *v = out = long_list(c, length);
-        status = out ? 0 : -1;
-    } else if (!fits) {
-        PyErr_Format(exc_value, "%s(): argument '%s' has %zd items, at most %d are possible", c->sig->name, name,
-                     length, MAX_NDIM);
-        status = -1;
-    }
-    while (status == 0 && n < length) {
-        status = int_from(c, name, PyTuple_GetItem(items, n), out + n);
-        if (status > 0)
-            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold ints, not %s", c->sig->name, name,
-                         type_name(PyTuple_GetItem(items, n)));
-        n += status == 0;
-    }
+    int n = ints_among(c, name, items, NULL, PyTuple_Size(items), any_length, v);
     Py_DECREF(items);
-    c->nints += fits ? n : 0;
-    return status ? -1 : n;
+    return n;
+}
+
+int call_ints_of_rest(struct py_call *c, const char *name, const int **v)
+{
+    return c->nrest == 1 ? ints_from(c, name, c->rest[0], false, v)
+                         : ints_among(c, name, NULL, c->rest, c->nrest, false, v);
 }
 
 int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int **v)

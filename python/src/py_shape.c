@@ -38,28 +38,10 @@ PyObject *fn_transpose(struct py_call *c)
 
 PyObject *fn_permute_dims(struct py_call *c) { return fn_transpose(c); }
 
-/* The ints of *args: several, or one sequence of them.  -1 with an exception set. */
-static int ints_of_rest(struct py_call *c, const char *what, const int **v)
-{
-    PyObject *all;
-    if (c->nrest == 1) {
-        all = Py_NewRef(c->rest[0]);
-    } else if ((all = PyTuple_New(c->nrest))) {
-        for (Py_ssize_t i = 0; i < c->nrest; i++)
-            if (PyTuple_SetItem(all, i, Py_NewRef(c->rest[i])))
-                Py_CLEAR(all);
-    }
-    if (!all)
-        return -1;
-    int n = call_ints_named(c, what, all, v);
-    Py_DECREF(all);
-    return n;
-}
-
 PyObject *fn_reshape_dims(struct py_call *c)
 {
     const int *shape;
-    int n = ints_of_rest(c, "shape", &shape);
+    int n = call_ints_of_rest(c, "shape", &shape);
     return n < 0 ? NULL : give(c, mlx_reshape(&c->res, ARRAY(0), shape, (size_t)n, STREAM));
 }
 
@@ -68,7 +50,7 @@ PyObject *fn_transpose_dims(struct py_call *c)
     const int *axes;
     if (c->nrest == 0 || (c->nrest == 1 && c->rest[0] == Py_None))
         return give(c, mlx_transpose(&c->res, ARRAY(0), STREAM));
-    int n = ints_of_rest(c, "axes", &axes);
+    int n = call_ints_of_rest(c, "axes", &axes);
     return n < 0 ? NULL : give(c, mlx_transpose_axes(&c->res, ARRAY(0), axes, (size_t)n, STREAM));
 }
 

@@ -69,6 +69,6 @@ struct thread {
     struct stream *stream[2][DEVICES_MOST];
 };
 
-struct thread *this_thread(void) __attribute__((const, visibility("hidden")));
+struct thread *this_thread(void) __attribute__((const));
 
 #endif
