@@ -308,10 +308,7 @@ const size_t *mlx_array_strides(const mlx_array arr)
 static int array_eval(const char *func, mlx_array arr)
 {
     mx x = capi_array(func, "arr", arr);
-    mx_own hold = { NULL };
-    capi_hold(&hold, x);
     int failed = is_nil(x) || mx_eval(1, &x);
-    mx_drop(&hold);
     return failed ? capi_report() : capi_end();
 }
 

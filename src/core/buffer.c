@@ -473,6 +473,8 @@ static void release_foreign(void *ctx)
         keep_in_use(f);
 }
 
+bool buffer_has_unused(void) { return atomic_load_explicit(&in_use, memory_order_relaxed); }
+
 void buffer_release_unused(void)
 {
     if (!atomic_load_explicit(&in_use, memory_order_relaxed) || mx_failed()) /* asking clears an error in hand */

@@ -101,6 +101,7 @@ bool buffer_take_back_on(struct buffer *b); /* false: it is not lent */
 struct buffer *buffer_wrap_on(struct stream *s, void *p, size_t bytes, void (*release)(void *), void *payload);
 /* Lets go of memory of others that was released while queued work still used it, where that is done. */
 void buffer_release_unused(void);
+bool buffer_has_unused(void); /* is there any, perhaps? */
 /* Memory of somebody else.  On failure NULL, and `release` was not called. */
 struct buffer *buffer_wrap(void *host, size_t bytes, bool writable, void (*release)(void *), void *payload);
 void buffer_retain(struct buffer *b);

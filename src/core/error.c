@@ -140,6 +140,8 @@ void mx_let_go(void (*dtor)(void *), void *payload)
     this_thread()->error = error;
 }
 
+bool mx_releases_wait(void) { return atomic_load_explicit(&pending, memory_order_relaxed) || buffer_has_unused(); }
+
 void mx_run_releases(void)
 {
     buffer_release_unused();

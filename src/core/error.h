@@ -57,5 +57,6 @@ void mx_let_go(void (*dtor)(void *), void *payload);
 /* While on, this thread puts that off until somebody runs what is put off. */
 static inline void mx_defer_releases(bool on) { this_thread()->defers = on; }
 void mx_run_releases(void);
+bool mx_releases_wait(void); /* is there one to run? */
 
 #endif

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct evaluation;
 struct event;
 struct handle_scope;
 struct mx_array;
@@ -60,6 +61,7 @@ struct thread {
     void (*leave)(void *payload);
     void *left;
     struct event *running;
+    struct evaluation *evaluation; /* the innermost */
     const char *forbidden;
     struct handle_scope *handles; /* the innermost scope of handles (capi/c_handles.c) */
     struct tally *tally;          /* core/tally.h */

@@ -90,7 +90,11 @@ int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_
     return interrupted;
 }
 
-/* ---- letting others go on */
+/* ---- evaluations that are over at once, and others
+ *
+ * Most are of a few small operations, on an idle stream: nothing else happens on the thread meanwhile.  Where one is
+ * found to wait, to work for longer, or to have functions of the program run, which may let go of what is evaluated or
+ * be cancelled, it is made ready for that first. */
 
 enum {
     BRIEF_ENTRIES = 16,
@@ -103,13 +107,51 @@ void mx_leave_with(void (*leave)(void *), void *payload)
     this_thread()->left = payload;
 }
 
-static void leave_now(void)
+/* One that this thread waits for. */
+struct evaluation {
+    int n;
+    const mx *x; /* kept if it takes long */
+    bool is_long;
+    int cancelled_before;
+    struct evaluation *outer;
+};
+
+static void takes_long(void)
 {
-    void (*leave)(void *) = this_thread()->leave;
-    if (!leave)
+    struct thread *mine = this_thread();
+    struct evaluation *e = mine->evaluation;
+    if (e && !e->is_long) {
+        e->is_long = true;
+        for (int i = 0; i < e->n; i++) mx_retain(e->x[i]);
+        e->cancelled_before = cancel_later();
+    }
+    void (*leave)(void *) = mine->leave;
+    mine->leave = NULL;
+    if (leave)
+        leave(mine->left);
+}
+
+static void evaluation_begin(struct evaluation *e)
+{
+    e->outer = this_thread()->evaluation;
+    this_thread()->evaluation = e;
+}
+
+static void evaluation_end(struct evaluation *e)
+{
+    this_thread()->evaluation = e->outer;
+    if (!e->is_long)
         return;
-    this_thread()->leave = NULL;
-    leave(this_thread()->left);
+    for (int i = 0; i < e->n; i++) mx_release(e->x[i]);
+    cancel_again(&e->cancelled_before);
+}
+
+static void run_releases(void)
+{
+    if (!mx_releases_wait())
+        return;
+    takes_long();
+    mx_run_releases();
 }
 
 /* Is it done before anybody else could begin anything? */
@@ -316,7 +358,7 @@ static bool emit(struct tape *t, mx x)
     }
     b->n++;
     if (++t->n_entries == BRIEF_ENTRIES + 1) /* the walk alone may take long */
-        leave_now();
+        takes_long();
     return true;
 }
 
@@ -561,7 +603,7 @@ static inline int bring(struct buffer *b, struct stream *s)
 {
     if (!s->on->alloc && (atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST))
         return 0;
-    leave_now();
+    takes_long();
     return buffer_bring(b, s);
 }
 
@@ -907,7 +949,7 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     int n_detach = 0;
     if (mx_failed())
         return 1;
-    mx_run_releases();
+    run_releases();
     graph_lock();
     t.epoch = walk_begin();
     for (int i = 0; i < n && !t.failed; i++) {
@@ -940,7 +982,7 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     for (struct batch *b = mine, *next; b; b = next) {
         next = b->next;
         if (!is_brief(b))
-            leave_now();
+            takes_long();
         backend_of(b->stream)->run_now(b->stream, b);
     }
     /* Only now: who is told so may evaluate, for which a queue that keeps a place for a batch of ours has no time. */
@@ -958,7 +1000,7 @@ static int await(mx x)
     if (e)
         event_retain(e);
     graph_unlock();
-    leave_now();
+    takes_long();
     bool stopped = e && wait_or_stop(e);
     bool made = !stopped && atomic_load_explicit(&x->status, memory_order_acquire) == READY;
     if (stopped) {
@@ -980,7 +1022,7 @@ static int await(mx x)
 static int wait_for_bytes(struct buffer *b)
 {
     if (!buffer_is_there(b))
-        leave_now();
+        takes_long();
     return buffer_wait(b);
 }
 
@@ -1001,12 +1043,16 @@ int eval_refused(void)
 
 int mx_eval(int n, const mx x[])
 {
-    MX_UNCANCELLED;
-    if (eval_refused() || evaluate_graph(n, x, NULL))
+    struct evaluation e = { .n = n, .x = x };
+    if (eval_refused())
         return 1;
-    int failed = 0;
-    for (int i = 0; i < n; i++) failed |= await(x[i]) || wait_for_bytes(x[i]->buf);
-    mx_run_releases();
+    evaluation_begin(&e);
+    int failed = evaluate_graph(n, x, NULL);
+    if (!failed) {
+        for (int i = 0; i < n; i++) failed |= await(x[i]) || wait_for_bytes(x[i]->buf);
+        run_releases();
+    }
+    evaluation_end(&e);
     return failed;
 }
 
@@ -1016,7 +1062,7 @@ int mx_async_eval(int n, const mx x[])
     struct given given = { 0 };
     if (evaluate_graph(n, x, &given))
         return 1;
-    leave_now();
+    takes_long();
     for (int i = 0; i < given.n && !this_thread()->running && !this_thread()->forbidden; i++)
         if (queue_hold_back(given.to[i]))
             return 1;

@@ -12,8 +12,8 @@
 const char *eval_forbid(const char *why);
 /* Fails where that is so. */
 int eval_refused(void);
-/* Evaluates; returns when all are READY.  Non-zero after mx_fail; what could not be made is LAZY
- * again, with its graph, so that a later call may succeed. */
+/* Evaluates; returns when all are READY, which are kept while functions of the program run.  Non-zero
+ * after mx_fail; what could not be made is LAZY again, with its graph, so that a later call may succeed. */
 int mx_eval(int n, const mx x[]);
 /* Starts the work and returns.  Errors reach whoever waits for the arrays. */
 int mx_async_eval(int n, const mx x[]);
