@@ -7,6 +7,7 @@
 #define MX_CORE_LOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 enum lock_level {
     LOCK_GRAPH,  /* of graphs, under which batches go to queues */
@@ -33,6 +34,7 @@ void lock_survives(struct lock *l, enum lock_level level);
 void lock_open(struct lock *l, enum lock_level level);
 
 static inline void lock_take(struct lock *l) { pthread_mutex_lock(&l->mutex); }
+static inline bool lock_try(struct lock *l) { return pthread_mutex_trylock(&l->mutex) == 0; }
 static inline void lock_give(struct lock *l) { pthread_mutex_unlock(&l->mutex); }
 
 /* Until the end of the block this thread is not cancelled (pthread_cancel): what it has taken, queues' turns too,

@@ -22,6 +22,7 @@ LOCK(graph, LOCK_GRAPH);
 LOCK(siblings, LOCK_LEAF);
 
 void graph_lock(void) { lock_take(&graph); }
+bool graph_try_lock(void) { return lock_try(&graph); }
 void graph_unlock(void) { lock_give(&graph); }
 
 uint32_t walk_begin(void)

@@ -213,6 +213,7 @@ static inline bool any_traced(int n, const mx x[])
 }
 
 void graph_lock(void);
+bool graph_try_lock(void); /* false, and nothing happens: another thread has it */
 void graph_unlock(void);
 /* A number that no array is marked with yet; under the lock. */
 uint32_t walk_begin(void);

@@ -950,7 +950,10 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     if (mx_failed())
         return 1;
     run_releases();
-    graph_lock();
+    if (!graph_try_lock()) { /* who has it may walk a large graph */
+        takes_long();
+        graph_lock();
+    }
     t.epoch = walk_begin();
     for (int i = 0; i < n && !t.failed; i++) {
         if (x[i]->status == LAZY)
