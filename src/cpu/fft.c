@@ -1,10 +1,12 @@
 /* fft.c: Fourier transforms on the CPU.
  *
  * The kernels transform several sequences side by side, one in each lane of their vectors.  Lanes
- * are rows of a batch, or else the columns and rows of one long sequence of n1 n2 elements: columns
- * are transformed, multiplied by e^(-2 pi i j k / n), then rows.  Of many long sequences each thread
- * takes whole ones.  Real sequences in lanes become complex ones, and half transforms, in the
- * buffers.  Lengths with a large prime factor become convolutions of a length without (Bluestein):
+ * are rows of a batch, or else the columns and rows of one sequence of n1 n2 elements: columns
+ * are transformed, multiplied by e^(-2 pi i j k / n), then rows.  Where n1 is the number of lanes,
+ * which then hold the rows, that takes little more room than the sequence, in the cache next to the
+ * processor; of a long one, n1 is about n2, and of many long sequences each thread takes whole ones.
+ * Real sequences in lanes become complex ones, and half transforms, in the buffers.  Lengths with a
+ * large prime factor become convolutions of a length without (Bluestein):
  * with jk = (j^2 + k^2 - (k - j)^2) / 2,
  *     X_k = c_k sum_j (x_j c_j) conj(c_(k - j)),    c_j = e^(-pi i j^2 / n).
  *
@@ -32,7 +34,10 @@ enum {
     FEW = 4,        /* rows that are rather split than put into lanes, */
     NOT_MANY = 128, /* and those whose elements are neighbours: lanes leave nothing for most of many threads */
     SHORT = 64,     /* but for short ones */
+    BY_ROW = 16384, /* longest sequence, of neighbours, that goes through the cache by itself, */
+    ASKED = 256,    /* and the longest of those that are asked for before their turn */
     BLOCK = 8,      /* sequences whose elements are neighbours, taken at once; a line of memory */
+    LINE = 16,      /* floats of one */
 };
 
 static void root(double *re, double *im, int64_t j, int64_t n)
@@ -102,10 +107,13 @@ struct fft_plan {
         int64_t n;
         int64_t whole; /* longest length that lanes hold as a whole */
         bool pairs;    /* real sequences of length 2 n */
+        bool rows;     /* whose elements are neighbours */
     } of;
     int64_t n;
-    enum way { LANES, SPLIT, CHIRP } way;
-    struct fft_smooth a, b; /* LANES: a; SPLIT: columns of length a.n, rows of length b.n */
+    enum way { LANES, ROWS, SPLIT, CHIRP } way;
+    struct fft_smooth a, b; /* LANES: a; SPLIT: columns of length a.n, rows of length b.n; */
+    int ways;               /* ROWS: columns of this length, rows of length a.n */
+    float *turns, *mirror;  /* ROWS: for load_rows and, with pairs, fold_rows */
     float *twiddles;        /* SPLIT: for every vector of columns, two tables for f->twiddle */
     struct fft_plan *conv;  /* CHIRP: of the convolution */
     float *chirp;           /* c_j */
@@ -130,6 +138,7 @@ static void plan_free(struct fft_plan *p)
     smooth_free(&p->b);
     plan_free(p->conv);
     free(p->twiddles);
+    free(p->turns);
     free(p->chirp);
     free(p->filter);
     free(p->ends);
@@ -140,7 +149,7 @@ static int smooth_make(struct fft_smooth *s, int64_t n)
 {
     int64_t left = n, numbers = 0, roots = 0;
     s->n = n;
-    s->stages = fourier_radices(n, FFT_RADIX, s->radix);
+    s->stages = fourier_radices(n, FFT_POWER, FFT_RADIX, s->radix);
     for (int i = 0; i < s->stages; i++) {
         left /= s->radix[i];
         numbers += left * (s->radix[i] - 1);
@@ -218,6 +227,46 @@ static int split_make(struct fft_plan *p)
     return failed;
 }
 
+/* Columns that lanes are of one row, or of two; 0 where they cannot be. */
+static int ways_of(int64_t n)
+{
+    int lanes = cpu->fft->lanes;
+    for (int ways = lanes; ways >= lanes / 2; ways /= 2)
+        if (n % ways == 0 && n / ways >= lanes)
+            return ways;
+    return 0;
+}
+
+static int by_row_make(struct fft_plan *p)
+{
+    int64_t n = p->n, ways = p->ways, m = n / ways, lanes = cpu->fft->lanes, blocks = ceil_div(m, lanes);
+    int64_t turns = blocks * (ways - 1) * 2 * lanes, mirror = p->of.pairs ? m * 2 * lanes : 0;
+    size_t bytes = (size_t)(turns + mirror) * sizeof(float);
+    double re, im;
+    p->bytes += bytes;
+    p->turns = mx_try_aligned(bytes);
+    if (!p->turns)
+        mx_fail_memory(bytes);
+    if (!p->turns || smooth_make(&p->a, m))
+        return 1;
+    float *w = p->turns;
+    for (int64_t b = 0; b < blocks; b++)
+        for (int64_t k = 1; k < ways; k++, w += 2 * lanes)
+            for (int64_t l = 0; l < lanes; l++) {
+                root(&re, &im, k * (least(b * lanes, m - lanes) + l) % n, n);
+                w[l] = (float)re;
+                w[lanes + l] = (float)im;
+            }
+    p->mirror = w;
+    for (int64_t e = 0; mirror && e < m; e++, w += 2 * lanes)
+        for (int64_t l = 0; l < lanes; l++) {
+            root(&re, &im, e * ways + l % ways, 2 * n);
+            w[l] = (float)(re / 2);
+            w[lanes + l] = (float)(im / 2);
+        }
+    return 0;
+}
+
 /* What a transform works in: floats for the sequence that is under way, and for the lanes of each thread. */
 struct room {
     float *line, *lanes;
@@ -236,7 +285,7 @@ static int chirp_make(struct fft_plan *p)
     int64_t n = p->n, m = fourier_length_above(2 * n - 1);
     size_t bytes = (size_t)(2 * m) * sizeof(float);
     struct room room = { 0 };
-    p->conv = plan_make((struct fft_plan_of){ m, p->of.whole, false });
+    p->conv = plan_make((struct fft_plan_of){ m, p->of.whole, false, false });
     p->chirp = mx_malloc((size_t)(2 * n) * sizeof(float));
     p->filter = mx_malloc(bytes);
     float *c = mx_malloc(bytes);
@@ -278,9 +327,12 @@ static struct fft_plan *plan_make(struct fft_plan_of of)
     }
     if (failed) {
         /* nothing more */
-    } else if (fourier_radices(n, FFT_RADIX, radix) < 0) {
+    } else if (fourier_radices(n, FFT_POWER, FFT_RADIX, radix) < 0) {
         p->way = CHIRP;
         failed = chirp_make(p);
+    } else if (of.rows && n <= BY_ROW && (p->ways = ways_of(n))) {
+        p->way = ROWS;
+        failed = by_row_make(p);
     } else if (n <= of.whole) {
         failed = smooth_make(&p->a, n);
     } else {
@@ -305,7 +357,7 @@ static struct fft_plan *kept_plan(struct fft_plan_of of)
 {
     for (int i = 0; i < PLANS; i++) {
         struct fft_plan *p = plans[i];
-        if (p && p->of.n == of.n && p->of.whole == of.whole && p->of.pairs == of.pairs)
+        if (p && p->of.n == of.n && p->of.whole == of.whole && p->of.pairs == of.pairs && p->of.rows == of.rows)
             return p;
     }
     return NULL;
@@ -410,6 +462,19 @@ struct fft_rows {
     float scale;
 };
 
+/* Lanes that are neighbours all. */
+static struct fft_place place_of(const float *x, int64_t step, bool swap, float scale)
+{
+    return (struct fft_place){ { (float *)x, (float *)x + cpu->fft->lanes }, step, swap, scale };
+}
+
+/* Sequences that are shared out among lanes: those next to each other, unless that leaves many lanes without. */
+static int64_t lanes_of(const struct fft_rows *r)
+{
+    int64_t lanes = cpu->fft->lanes, all = r->outer * r->inner;
+    return ceil_div(r->inner, lanes) * lanes <= r->inner + r->inner / 8 ? r->inner : all;
+}
+
 static void lanes_job(void *ctx, int64_t g, char *space)
 {
     float *buf = (float *)space;
@@ -419,8 +484,17 @@ static void lanes_job(void *ctx, int64_t g, char *space)
     int64_t n = p->n, m = p->way == CHIRP ? p->conv->n : n, half = r->n / 2 + 1, w = 2 * f->lanes;
     int64_t ux = r->kind == FFT_REAL ? 1 : 2, uy = r->kind == FFT_HERMITIAN ? 1 : 2;
     int64_t nx = r->kind == FFT_HERMITIAN ? half : r->n, ny = r->kind == FFT_REAL ? half : r->n;
-    int64_t first = g * f->lanes, rows = r->outer * r->inner, from[LANES_MOST], to[LANES_MOST];
-    int lanes = (int)(rows - first < f->lanes ? rows - first : f->lanes);
+    int64_t each = lanes_of(r), groups = ceil_div(each, f->lanes), first = g / groups * each + g % groups * f->lanes;
+    int64_t end = (g / groups + 1) * each, from[LANES_MOST], to[LANES_MOST];
+    int lanes = (int)least(end - first, f->lanes);
+    if (r->kind == FFT_COMPLEX && p->way == LANES && r->inner > 1 && lanes == f->lanes &&
+        first % r->inner + lanes <= r->inner) {
+        int64_t at = 2 * (first / r->inner * n * r->inner + first % r->inner);
+        struct fft_place in = place_of(r->x + at, 2 * r->inner, r->swap, 1);
+        struct fft_place out = place_of(r->y + at, 2 * r->inner, r->swap, r->scale);
+        f->run(&p->a, buf, buf + (n + 1) * w, &in, &out);
+        return;
+    }
     for (int l = 0; l < lanes; l++) {
         int64_t o = (first + l) / r->inner, i = (first + l) % r->inner;
         from[l] = ux * (o * nx * r->inner + i);
@@ -434,14 +508,14 @@ static void lanes_job(void *ctx, int64_t g, char *space)
     if (r->kind == FFT_HERMITIAN)
         f->unfold(buf, r->n, p->ends);
     if (p->way == LANES) {
-        buf = f->run(&p->a, buf, other);
+        buf = f->run(&p->a, buf, other, NULL, NULL);
     } else {
         const struct fft_smooth *s = &p->conv->a;
         f->multiply(buf, n, p->chirp, false, false);
         memset(buf + n * w, 0, (size_t)((m - n) * w) * sizeof *buf);
-        float *there = f->run(s, buf, other);
+        float *there = f->run(s, buf, other, NULL, NULL);
         f->multiply(there, m, p->filter, false, true);
-        buf = f->run(s, there, there == buf ? other : buf);
+        buf = f->run(s, there, there == buf ? other : buf, NULL, NULL);
         f->multiply(buf, n, p->chirp, true, false);
     }
     if (r->kind == FFT_REAL)
@@ -454,7 +528,71 @@ static void lanes_job(void *ctx, int64_t g, char *space)
 
 static void all_lanes(const struct fft_rows *r, struct room room)
 {
-    share_lanes(ceil_div(r->outer * r->inner, cpu->fft->lanes), r->p, room, lanes_job, r);
+    int64_t each = lanes_of(r), groups = ceil_div(each, cpu->fft->lanes);
+    share_lanes(r->outer * r->inner / each * groups, r->p, room, lanes_job, r);
+}
+
+/* ---- one row after the other, or two at once: a row's columns are lanes */
+
+struct by_row {
+    struct fft_rows r;
+    int64_t each; /* rows of a job */
+};
+
+/* Of short rows processors do not foresee the next soon enough: they are asked for it, line by line from where it lies
+ * and where it goes, between what is read of a row and what is written. */
+static void ask_for(const float *x, int64_t nx, const float *y, int64_t ny)
+{
+    for (int64_t i = 0; i < nx || i < ny; i += LINE) {
+        if (i < nx)
+            __builtin_prefetch(x + i);
+        if (i < ny)
+            __builtin_prefetch(y + i);
+    }
+}
+
+static void by_row_job(void *ctx, int64_t i, char *space)
+{
+    const struct by_row *b = ctx;
+    const struct fft_rows *r = &b->r;
+    const struct fft_kernels *f = cpu->fft;
+    const struct fft_plan *p = r->p;
+    int64_t n = p->n, m = p->a.n, pair = f->lanes / p->ways, end = least((i + 1) * b->each, r->outer);
+    int64_t nx = r->kind == FFT_REAL ? r->n : 2 * (r->kind == FFT_HERMITIAN ? n + 1 : n);
+    int64_t ny = r->kind == FFT_HERMITIAN ? r->n : 2 * (r->kind == FFT_REAL ? n + 1 : n);
+    bool swap = r->kind == FFT_HERMITIAN || r->swap;
+    float *buf = (float *)space, *other = buf + m * 2 * f->lanes, *z = other + m * 2 * f->lanes;
+    for (int64_t row = i * b->each; row < end; row += pair) {
+        int64_t rest = row + 1 < end ? 1 : 0; /* a row without another is its own */
+        const float *x[] = { r->x + row * nx, r->x + (row + rest) * nx };
+        float *y = r->y + row * ny;
+        struct fft_place out = { { y, pair > 1 ? y + rest * ny : y + f->lanes }, 2 * p->ways, swap, r->scale };
+        for (int64_t k = 0; r->kind == FFT_HERMITIAN && k < pair; k++) {
+            f->unfold_row(z + 2 * n * k, x[k], p->ends, n, 0, n);
+            x[k] = z + 2 * n * k;
+        }
+        f->load_rows(buf, x, p->ways, m, p->turns, swap);
+        if (n <= ASKED && row + 2 * pair <= r->outer)
+            ask_for(r->x + (row + pair) * nx, pair * nx, y + pair * ny, pair * ny);
+        if (r->kind == FFT_REAL)
+            f->fold_rows(&out, f->run(&p->a, buf, other, NULL, NULL), m, p->ways, p->mirror);
+        else
+            f->run(&p->a, buf, other, NULL, &out);
+    }
+}
+
+static int by_row(const struct fft_rows *r)
+{
+    enum { AT_ONCE = 2048, FOR_ONE = 8192 }; /* numbers of a job, and that one thread takes */
+    int64_t n = r->p->n, each = (AT_ONCE / n + 2) / 2 * 2, jobs = ceil_div(r->outer, each);
+    int threads = r->outer * n < FOR_ONE ? 1 : (int)least(jobs, pool_threads());
+    size_t bytes = (size_t)(4 * r->p->a.n * cpu->fft->lanes + 4 * n) * sizeof(float);
+    struct buffer *space = buffer_new(bytes * (size_t)threads);
+    if (!space)
+        return 1;
+    crew_for(jobs, threads, space->host, bytes, by_row_job, &(struct by_row){ *r, each });
+    buffer_release(space);
+    return 0;
 }
 
 /* ---- one long sequence */
@@ -519,12 +657,17 @@ static void columns_job(void *ctx, int64_t i, char *space)
     int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
     float *other = buf + n1 * w;
     const float *coarse = p->twiddles + i * twiddles_of(n1);
-    load_columns(buf, s->x, s->elements, n1, n2, c, s->swap_in);
-    if (s->by_in) {
-        load_columns(other, s->by_in, s->elements, n1, n2, c, false);
-        f->multiply_each(buf, n1, other, false);
+    if (c + f->lanes <= n2 && s->elements == p->n && !s->by_in) {
+        struct fft_place in = place_of(s->x + 2 * c, 2 * n2, s->swap_in, 1);
+        buf = f->run(&p->a, buf, other, &in, NULL);
+    } else {
+        load_columns(buf, s->x, s->elements, n1, n2, c, s->swap_in);
+        if (s->by_in) {
+            load_columns(other, s->by_in, s->elements, n1, n2, c, false);
+            f->multiply_each(buf, n1, other, false);
+        }
+        buf = f->run(&p->a, buf, other, NULL, NULL);
     }
-    buf = f->run(&p->a, buf, other);
     f->twiddle(buf, n1, coarse, coarse + ceil_div(n1, FFT_STEP) * w);
     store_columns(s->between, p->n, buf, n1, n2, c, false, 1);
 }
@@ -540,7 +683,12 @@ static void rows_job(void *ctx, int64_t i, char *space)
     float *other = buf + n2 * 2 * f->lanes;
     lanes_from(at, 2 * r * n2, 2 * n2);
     f->load(buf, s->between, 2, at, n2, lanes, false);
-    float *done = f->run(&p->b, buf, other);
+    if (lanes == f->lanes && s->results == p->n && !s->by_out) {
+        struct fft_place out = place_of(s->y + 2 * r, 2 * n1, s->swap_out, s->scale);
+        f->run(&p->b, buf, other, NULL, &out);
+        return;
+    }
+    float *done = f->run(&p->b, buf, other, NULL, NULL);
     if (s->by_out) {
         float *by = done == buf ? other : buf;
         load_columns(by, s->by_out, s->results, n2, n1, r, false);
@@ -731,6 +879,8 @@ static int transform(const struct fft_plan *p, const float *x, float *y, int64_t
     int threads = pool_threads();
     struct fft_rows r = { p, FFT_COMPLEX, x, y, outer, inner, n, inverse, scale };
     struct room room;
+    if (p->way == ROWS)
+        return by_row(&r);
     if (!in_lanes(p) && (enough_rows(rows, n) || inner > 1))
         return long_rows(&r);
     struct buffer *space = room_make(p, threads, &room);
@@ -776,12 +926,14 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
     int64_t n = a->n, half = n / 2 + 1;
     int64_t whole = longest_whole(outer, inner);
     bool pairs = n % 2 == 0;
-    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, whole, pairs });
+    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, whole, pairs, inner == 1 });
     int failed = !p;
     struct room room;
     struct buffer *space = NULL;
     if (failed) {
         /* nothing to do */
+    } else if (p->way == ROWS) {
+        failed = by_row(&(struct fft_rows){ p, a->kind, x, y, outer, 1, n, false, (float)a->scale });
     } else if (in_lanes(p)) {
         space = room_make(p, pool_threads(), &room);
         failed = !space;
@@ -795,7 +947,7 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
         bool real = a->kind == FFT_REAL;
         int64_t grain = WORTH_TURNED / inner + 1;
         plan_give(p);
-        p = plan_take((struct fft_plan_of){ n, whole, false });
+        p = plan_take((struct fft_plan_of){ n, whole, false, inner == 1 });
         space = p ? buffer_new((size_t)(outer * n * inner) * 8) : NULL;
         failed = !space;
         if (!failed) {
@@ -815,7 +967,7 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
 
 static int transform_complex(const struct fft_args *a, const float *x, float *y, int64_t outer, int64_t inner)
 {
-    struct fft_plan *p = plan_take((struct fft_plan_of){ a->n, longest_whole(outer, inner), false });
+    struct fft_plan *p = plan_take((struct fft_plan_of){ a->n, longest_whole(outer, inner), false, inner == 1 });
     int failed = !p || transform(p, x, y, outer, inner, a->inverse, (float)a->scale);
     plan_give(p);
     return failed;

@@ -149,7 +149,7 @@ static int launch_rows(const struct run *r, struct fourier_call *c)
     if (!kernel)
         return 1;
     struct fourier_table_call t = { .kind = FOURIER_STAGE_FACTORS, .n = c->n };
-    t.stages = c->stages = fourier_radices(c->n, FOURIER_RADIX, radix);
+    t.stages = c->stages = fourier_radices(c->n, 8, FOURIER_RADIX, radix);
     c->team = power ? c->n / FOURIER_EIGHT : 1;
     for (int i = 0, left = c->n, before = 1; i < c->stages; i++) {
         t.radix[i] = c->radix[i] = radix[i];
@@ -220,7 +220,7 @@ static int cut_length(int64_t n, int64_t whole, int64_t part[3])
 {
     int radix[FOURIER_STAGES];
     part[0] = n;
-    if (fourier_radices(n, FOURIER_RADIX, radix) < 0)
+    if (fourier_radices(n, 8, FOURIER_RADIX, radix) < 0)
         return 0;
     if (n <= whole && (n <= FOURIER_WHOLE || !(n & (n - 1))))
         return 1;

@@ -2,16 +2,24 @@
 #include "plan/fourier.h"
 
 #include <math.h>
+#include <stdbool.h>
 
-int fourier_radices(int64_t n, int most, int radix[FOURIER_STAGES])
+/* 16 = 4 4, 32 = 8 4, 64 = 8 8. */
+static bool uneven(int64_t n, int r)
 {
-    static const int first[] = { 8, 4, 2, 3, 5 };
+    int64_t two = n & -n;
+    return (r == 8 && n == 16) || (r == 16 && (two == 32 || two == 64));
+}
+
+int fourier_radices(int64_t n, int power, int most, int radix[FOURIER_STAGES])
+{
+    static const int first[] = { 16, 8, 4, 2, 3, 5 };
     int stages = 0;
-    for (int i = 0, r = 0; n > 1; i++) {
-        r = i < 5 ? first[i] : r + 1;
+    for (int i = power < 16 ? 1 : 0, r = 0; n > 1; i++) {
+        r = i < 6 ? first[i] : r + 1;
         if (r > most)
             return -1;
-        while (n % r == 0 && !(r == 8 && n == 16)) { /* 16 = 4 4 */
+        while (n % r == 0 && !uneven(n, r)) {
             radix[stages++] = r;
             n /= r;
         }

@@ -192,7 +192,7 @@ def test_nan_stays_in_its_row():
 
 @pytest.mark.parametrize("rows", [40, 200])
 def test_results_do_not_depend_on_the_batch(rows):
-    """Among few rows, and among many or columns: these are computed in another order."""
+    """Among few rows and among many; columns, and long rows of many, are computed in another order."""
     for n in (1024, 315, 509, 8192, 6720):
         x = random(rows, n)
         for f, a in ((fft.fft, x), (fft.rfft, x.real), (fft.irfft, x)):
@@ -201,10 +201,7 @@ def test_results_do_not_depend_on_the_batch(rows):
                 part = np.array(f(mx.array(a[8 : rows - 8])))
                 across = np.array(f(mx.array(a).T, axis=0)).T
             assert np.array_equal(part[2], whole[10])
-            if n <= 4096 and rows > 128:
-                assert np.array_equal(across, whole)
-            else:
-                assert np.abs(across - whole).max() <= 1e-6 * np.abs(whole).max()
+            assert np.abs(across - whole).max() <= 1e-6 * np.abs(whole).max()
 
 
 BITS = """

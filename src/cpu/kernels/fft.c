@@ -8,8 +8,9 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* everything here is inlined */
 #endif
 
-/* As many sequences as a register holds.  Then the orders of elements of two registers: every second, interleaved, and
- * what a transposition does to ones, twos and fours. */
+/* As many sequences as a register holds.  Then the orders of elements of two registers: every second, the first of the
+ * second and those of the first from the last on, also by halves, interleaved, and what a transposition does to ones,
+ * twos and fours. */
 #if defined __AVX512F__
 #include <immintrin.h>
 enum { L = 16 };
@@ -19,6 +20,8 @@ enum { L = 16 };
 #define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #define EVEN_BACK 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0
 #define ODD_BACK 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1
+#define MIRROR 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1
+#define MIRRORS 16, 7, 6, 5, 4, 3, 2, 1, 24, 15, 14, 13, 12, 11, 10, 9
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #define LOW_1 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
@@ -38,6 +41,8 @@ enum { L = 8 };
 #define ODD 1, 3, 5, 7, 9, 11, 13, 15
 #define EVEN_BACK 14, 12, 10, 8, 6, 4, 2, 0
 #define ODD_BACK 15, 13, 11, 9, 7, 5, 3, 1
+#define MIRROR 8, 7, 6, 5, 4, 3, 2, 1
+#define MIRRORS 8, 3, 2, 1, 12, 7, 6, 5
 #define LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #define LOW_1 0, 8, 1, 9, 4, 12, 5, 13
@@ -60,6 +65,8 @@ enum { L = 4 };
 #define ODD 1, 3, 5, 7
 #define EVEN_BACK 6, 4, 2, 0
 #define ODD_BACK 7, 5, 3, 1
+#define MIRROR 4, 3, 2, 1
+#define MIRRORS 4, 1, 6, 3
 #define LOW 0, 4, 1, 5
 #define HIGH 2, 6, 3, 7
 #define LOW_1 0, 4, 1, 5
@@ -86,7 +93,8 @@ TEMPLATE void set(V *y, int64_t e, struct z a)
 }
 TEMPLATE struct z plus(struct z a, struct z b) { return (struct z){ a.re + b.re, a.im + b.im }; }
 TEMPLATE struct z minus(struct z a, struct z b) { return (struct z){ a.re - b.re, a.im - b.im }; }
-TEMPLATE struct z turned(struct z a) { return (struct z){ a.im, -a.re }; } /* times -i */
+TEMPLATE struct z turned(struct z a) { return (struct z){ a.im, -a.re }; }              /* times -i */
+TEMPLATE struct z eighth(struct z a) { return (struct z){ a.re + a.im, a.im - a.re }; } /* times (1 - i) */
 TEMPLATE struct z by(struct z a, float c) { return (struct z){ a.re * c, a.im * c }; }
 TEMPLATE struct z plus_by(struct z a, struct z b, float c)
 {
@@ -97,6 +105,34 @@ TEMPLATE struct z product(struct z a, struct z b)
     return (struct z){ msub(a.im, b.im, a.re * b.re), madd(a.im, b.re, a.re * b.im) };
 }
 TEMPLATE struct z times(struct z a, const float *w) { return product(a, (struct z){ all(w[0]), all(w[1]) }); }
+
+/* Numbers as they lie in memory.  That of a plan's tables is no vector's. */
+TEMPLATE V load(const float *x) { return *(const U *)x; }
+TEMPLATE void store(float *y, V a) { *(U *)y = a; }
+TEMPLATE struct z entry(const float *table, int64_t e)
+{
+    return (struct z){ load(table + 2 * L * e), load(table + 2 * L * e + L) };
+}
+TEMPLATE struct z apart(V a, V b, bool swap)
+{
+    V even = __builtin_shufflevector(a, b, EVEN), odd = __builtin_shufflevector(a, b, ODD);
+    return swap ? (struct z){ odd, even } : (struct z){ even, odd };
+}
+TEMPLATE void join(float *low, float *high, struct z a, bool swap)
+{
+    V re = swap ? a.im : a.re, im = swap ? a.re : a.im;
+    store(low, __builtin_shufflevector(re, im, LOW));
+    store(high, __builtin_shufflevector(re, im, HIGH));
+}
+TEMPLATE struct z numbers_at(const float *x, bool swap) { return apart(load(x), load(x + L), swap); }
+TEMPLATE struct z taken(const struct fft_place *p, int64_t e, bool swap)
+{
+    return apart(load(p->at[0] + e * p->step), load(p->at[1] + e * p->step), swap);
+}
+TEMPLATE void put(const struct fft_place *p, int64_t e, struct z a, bool swap, bool scaled)
+{
+    join(p->at[0] + e * p->step, p->at[1] + e * p->step, scaled ? by(a, p->scale) : a, swap);
+}
 
 TEMPLATE void radix2(struct z a[2])
 {
@@ -142,7 +178,7 @@ TEMPLATE void radix8(struct z a[8])
     struct z e[4] = { a[0], a[2], a[4], a[6] }, o[4] = { a[1], a[3], a[5], a[7] };
     radix4(e);
     radix4(o);
-    struct z u = { o[1].re + o[1].im, o[1].im - o[1].re }, v = { o[3].im - o[3].re, -o[3].re - o[3].im };
+    struct z u = eighth(o[1]), v = turned(eighth(o[3]));
     o[2] = turned(o[2]);
     a[0] = plus(e[0], o[0]);
     a[4] = minus(e[0], o[0]);
@@ -152,6 +188,38 @@ TEMPLATE void radix8(struct z a[8])
     a[6] = minus(e[2], o[2]);
     a[3] = plus_by(e[3], v, h);
     a[7] = plus_by(e[3], v, -h);
+}
+
+/* Numbers p, p + 4, p + 8 and p + 12 of sixteen: of four a transform, where even and odd ones come as their sums and
+ * differences, and the odd ones times c. */
+TEMPLATE void fourth(struct z *y, struct z even, struct z even_less, struct z odd, struct z odd_less, float c)
+{
+    struct z turn = turned(odd_less);
+    y[0] = c == 1 ? plus(even, odd) : plus_by(even, odd, c);
+    y[4] = c == 1 ? plus(even_less, turn) : plus_by(even_less, turn, c);
+    y[8] = c == 1 ? minus(even, odd) : plus_by(even, odd, -c);
+    y[12] = c == 1 ? minus(even_less, turn) : plus_by(even_less, turn, -c);
+}
+/* Four transforms of every fourth, then four across them.  The odd powers of w = e^(-2 pi i / 16) between are products;
+ * of the even ones the root of a half is left to the sums. */
+TEMPLATE void radix16(struct z a[16])
+{
+    const float h = 0.707106781186547524f, c = 0.923879532511286756f, s = 0.382683432365089772f;
+    struct z b[4][4];
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        UNROLL for (int k = 0; k < 4; k++) b[i][k] = a[i + 4 * k];
+        radix4(b[i]);
+    }
+    fourth(a, plus(b[0][0], b[2][0]), minus(b[0][0], b[2][0]), plus(b[1][0], b[3][0]), minus(b[1][0], b[3][0]), 1);
+    struct z u = eighth(b[2][1]), v = product(b[1][1], (struct z){ all(c), all(-s) }),
+             t = product(b[3][1], (struct z){ all(s), all(-c) });
+    fourth(a + 1, plus_by(b[0][1], u, h), plus_by(b[0][1], u, -h), plus(v, t), minus(v, t), 1);
+    u = turned(b[2][2]), v = eighth(b[1][2]), t = turned(eighth(b[3][2]));
+    fourth(a + 2, plus(b[0][2], u), minus(b[0][2], u), plus(v, t), minus(v, t), h);
+    u = turned(eighth(b[2][3])), v = product(b[1][3], (struct z){ all(s), all(-c) }),
+    t = product(b[3][3], (struct z){ all(-c), all(s) });
+    fourth(a + 3, plus_by(b[0][3], u, h), plus_by(b[0][3], u, -h), plus(v, t), minus(v, t), 1);
 }
 
 /* An odd radix; roots[k] = e^(-2 pi i k / r).  Elements j and r - j differ in the sign of the sines alone, and take the
@@ -181,36 +249,82 @@ TEMPLATE void radix_odd(struct z *a, int r, const float *roots)
     }
 }
 
+TEMPLATE void radix(struct z *a, int r, const float *roots)
+{
+    switch (r) {
+    case 2: radix2(a); break;
+    case 3: radix3(a); break;
+    case 4: radix4(a); break;
+    case 5: radix5(a); break;
+    case 8: radix8(a); break;
+    case 16: radix16(a); break;
+    default: radix_odd(a, r, roots);
+    }
+}
+
 /* One stage: `m` groups, elements s apart in each.  Where p is 0 the factors are 1. */
 TEMPLATE void stage(V *y, const V *x, int64_t m, int64_t s, const float *w, int r, const float *roots)
 {
     for (int64_t p = 0; p < m; p++, w += 2 * (r - 1))
         for (int64_t q = 0; q < s; q++) {
             struct z a[FFT_RADIX];
-            for (int k = 0; k < r; k++) a[k] = at(x, q + s * (p + m * k));
-            switch (r) {
-            case 2: radix2(a); break;
-            case 3: radix3(a); break;
-            case 4: radix4(a); break;
-            case 5: radix5(a); break;
-            case 8: radix8(a); break;
-            default: radix_odd(a, r, roots);
-            }
+            UNROLL for (int k = 0; k < r; k++) a[k] = at(x, q + s * (p + m * k));
+            radix(a, r, roots);
             set(y, q + s * r * p, a[0]);
-            for (int k = 1; k < r; k++) set(y, q + s * (r * p + k), p ? times(a[k], w + 2 * (k - 1)) : a[k]);
+            UNROLL for (int k = 1; k < r; k++) set(y, q + s * (r * p + k), p ? times(a[k], w + 2 * (k - 1)) : a[k]);
         }
 }
+
+/* The first one and the last one, where numbers lie as they are stored.  Results are scaled if they are swapped:
+ * inverse transforms ask for both. */
+TEMPLATE void first(V *y, const struct fft_place *x, int64_t m, const float *w, int r, const float *roots, bool swap)
+{
+    for (int64_t p = 0; p < m; p++, w += 2 * (r - 1)) {
+        struct z a[FFT_RADIX];
+        UNROLL for (int k = 0; k < r; k++) a[k] = taken(x, p + m * k, swap);
+        radix(a, r, roots);
+        set(y, r * p, a[0]);
+        UNROLL for (int k = 1; k < r; k++) set(y, r * p + k, p ? times(a[k], w + 2 * (k - 1)) : a[k]);
+    }
+}
+TEMPLATE void last(const struct fft_place *y, const V *x, int64_t s, int r, const float *roots, bool swap)
+{
+    for (int64_t q = 0; q < s; q++) {
+        struct z a[FFT_RADIX];
+        UNROLL for (int k = 0; k < r; k++) a[k] = at(x, q + s * k);
+        radix(a, r, roots);
+        UNROLL for (int k = 0; k < r; k++) put(y, q + s * k, a[k], swap, swap);
+    }
+}
+
 #define STAGE(r)                                                                                     \
     static void stage##r(V *y, const V *x, int64_t m, int64_t s, const float *w, const float *roots) \
     {                                                                                                \
         stage(y, x, m, s, w, r, roots);                                                              \
     }
-STAGE(2)
-STAGE(3)
-STAGE(4)
-STAGE(5)
-STAGE(7)
-STAGE(8)
+#define ENDS(r)                                                                                          \
+    STAGE(r)                                                                                             \
+    static void first##r(V *y, const struct fft_place *x, int64_t m, const float *w, const float *roots) \
+    {                                                                                                    \
+        if (x->swap)                                                                                     \
+            first(y, x, m, w, r, roots, true);                                                           \
+        else                                                                                             \
+            first(y, x, m, w, r, roots, false);                                                          \
+    }                                                                                                    \
+    static void last##r(const struct fft_place *y, const V *x, int64_t s, const float *roots)            \
+    {                                                                                                    \
+        if (y->swap)                                                                                     \
+            last(y, x, s, r, roots, true);                                                               \
+        else                                                                                             \
+            last(y, x, s, r, roots, false);                                                              \
+    }
+ENDS(2)
+ENDS(3)
+ENDS(4)
+ENDS(5)
+ENDS(7)
+ENDS(8)
+ENDS(16)
 STAGE(11)
 STAGE(13)
 
@@ -248,25 +362,45 @@ static void stage_any(V *y, const V *x, int64_t m, int64_t s, const float *w, in
         }
 }
 
-static float *run_stages(const struct fft_smooth *p, float *buf, float *other)
+/* By radix, where there are such. */
+typedef void stage_fn(V *y, const V *x, int64_t m, int64_t s, const float *w, const float *roots);
+typedef void first_fn(V *y, const struct fft_place *x, int64_t m, const float *w, const float *roots);
+typedef void last_fn(const struct fft_place *y, const V *x, int64_t s, const float *roots);
+static stage_fn *const stages[FFT_RADIX + 1] = {
+    [2] = stage2, [3] = stage3,   [4] = stage4,   [5] = stage5,   [7] = stage7,
+    [8] = stage8, [11] = stage11, [13] = stage13, [16] = stage16,
+};
+static first_fn *const firsts[FFT_RADIX + 1] = {
+    [2] = first2, [3] = first3, [4] = first4, [5] = first5, [7] = first7, [8] = first8, [16] = first16,
+};
+static last_fn *const lasts[FFT_RADIX + 1] = {
+    [2] = last2, [3] = last3, [4] = last4, [5] = last5, [7] = last7, [8] = last8, [16] = last16,
+};
+
+static float *run_stages(const struct fft_smooth *p, float *buf, float *other, const struct fft_place *in,
+                         const struct fft_place *out)
 {
     const float *w = p->factors, *roots = p->roots;
     int64_t n = p->n, s = 1;
+    int begin = p->stages ? p->radix[0] : 0, end = p->stages ? p->radix[p->stages - 1] : 0;
+    last_fn *to = out && (out->swap || out->scale == 1) ? lasts[end] : NULL;
+    first_fn *from = in && !(to && p->stages == 1) ? firsts[begin] : NULL;
+    if (in && !from)
+        for (int64_t e = 0; e < n; e++) set((V *)buf, e, taken(in, e, in->swap));
     for (int i = 0; i < p->stages; i++) {
         int r = p->radix[i];
         int64_t m = n / r;
         V *y = (V *)other, *x = (V *)buf;
-        switch (r) {
-        case 2: stage2(y, x, m, s, w, roots); break;
-        case 3: stage3(y, x, m, s, w, roots); break;
-        case 4: stage4(y, x, m, s, w, roots); break;
-        case 5: stage5(y, x, m, s, w, roots); break;
-        case 7: stage7(y, x, m, s, w, roots); break;
-        case 8: stage8(y, x, m, s, w, roots); break;
-        case 11: stage11(y, x, m, s, w, roots); break;
-        case 13: stage13(y, x, m, s, w, roots); break;
-        default: stage_any(y, x, m, s, w, r, roots);
+        if (to && i == p->stages - 1) {
+            to(out, x, s, roots);
+            return NULL;
         }
+        if (from && i == 0)
+            from(y, in, m, w, roots);
+        else if (stages[r])
+            stages[r](y, x, m, s, w, roots);
+        else
+            stage_any(y, x, m, s, w, r, roots);
         w += 2 * m * (r - 1);
         roots += 2 * r;
         n = m;
@@ -274,6 +408,8 @@ static float *run_stages(const struct fft_smooth *p, float *buf, float *other)
         other = buf;
         buf = (float *)y;
     }
+    if (out)
+        for (int64_t e = 0; e < s; e++) put(out, e, at((V *)buf, e), out->swap, true);
     return buf;
 }
 
@@ -312,8 +448,6 @@ TEMPLATE void transpose(V a[L])
 #endif
     }
 }
-
-TEMPLATE V load(const float *x) { return *(const U *)x; }
 
 /* Rows of n floats to n vectors, each `apart` vectors after the one before; with flip the two of a pair change
  * places. */
@@ -356,17 +490,42 @@ TEMPLATE void rows_out(float *y, const int64_t *at, const V *buf, int64_t n, int
     }
 }
 
-TEMPLATE void part(V *buf, const float *x, bool swap)
+/* L numbers next to each other of every row of the matrices at a time.  The last are taken with those before them,
+ * which are computed again. */
+TEMPLATE void ways_in(V *buf, const float *const *x, int ways, int64_t m, const float *turns, bool swap)
 {
-    V a = load(x), b = load(x + L);
-    buf[swap] = __builtin_shufflevector(a, b, EVEN);
-    buf[!swap] = __builtin_shufflevector(a, b, ODD);
+    for (int64_t j = 0; j < m; j += L, turns += 2 * L * (ways - 1)) {
+        int64_t c = j + L <= m ? j : m - L;
+        V re[L], im[L];
+        UNROLL for (int row = 0; row < L; row += ways)
+        {
+            const float *from = x[row / ways] + 2 * c;
+            struct z a[L];
+            UNROLL for (int k = 0; k < ways; k++) a[k] = numbers_at(from + 2 * m * k, swap);
+            radix(a, ways, NULL);
+            UNROLL for (int k = 0; k < ways; k++)
+            {
+                struct z b = k ? product(a[k], entry(turns, k - 1)) : a[k];
+                re[row + k] = b.re;
+                im[row + k] = b.im;
+            }
+        }
+        transpose(re);
+        transpose(im);
+        UNROLL for (int l = 0; l < L; l++) set(buf, c + l, (struct z){ re[l], im[l] });
+    }
 }
-TEMPLATE void join(float *y, const V *buf, bool swap, float scale)
+static void load_rows(float *to, const float *const *x, int ways, int64_t m, const float *turns, bool swap)
 {
-    V re = buf[swap] * scale, im = buf[!swap] * scale;
-    *(U *)y = __builtin_shufflevector(re, im, LOW);
-    *(U *)(y + L) = __builtin_shufflevector(re, im, HIGH);
+    V *buf = (V *)to;
+    if (ways == L && swap)
+        ways_in(buf, x, L, m, turns, true);
+    else if (ways == L)
+        ways_in(buf, x, L, m, turns, false);
+    else if (swap)
+        ways_in(buf, x, L / 2, m, turns, true);
+    else
+        ways_in(buf, x, L / 2, m, turns, false);
 }
 
 /* Are the lanes neighbours, all of them? */
@@ -391,13 +550,13 @@ static void load_lanes(float *to, const float *x, int64_t sj, const int64_t *at,
     } else if (side_by_side(at, lanes, 2)) {
         for (int64_t j = 0; j < n; j++) {
             __builtin_prefetch(x + at[0] + (j + AHEAD < n ? j + AHEAD : j) * sj);
-            part(buf + 2 * j, x + at[0] + j * sj, swap);
+            set(buf, j, numbers_at(x + at[0] + j * sj, swap));
         }
     } else {
         float tile[2 * L] = { 0 };
         for (int64_t j = 0; j < n; j++) {
             for (int l = 0; l < lanes; l++) memcpy(tile + 2 * l, x + at[l] + j * sj, 8);
-            part(buf + 2 * j, tile, swap);
+            set(buf, j, numbers_at(tile, swap));
         }
     }
 }
@@ -412,11 +571,13 @@ static void store_lanes(float *y, int64_t sj, const int64_t *at, const float *fr
         else
             rows_out(y, at, buf, 2 * n, lanes, 1, false, scale);
     } else if (side_by_side(at, lanes, 2)) {
-        for (int64_t j = 0; j < n; j++) join(y + at[0] + j * sj, buf + 2 * j, swap, scale);
+        float *to = y + at[0];
+        for (int64_t j = 0; j < n; j++)
+            join(to + j * sj, to + j * sj + L, by((struct z){ buf[2 * j], buf[2 * j + 1] }, scale), swap);
     } else {
         float tile[2 * L];
         for (int64_t j = 0; j < n; j++) {
-            join(tile, buf + 2 * j, swap, scale);
+            join(tile, tile + L, by((struct z){ buf[2 * j], buf[2 * j + 1] }, scale), swap);
             for (int l = 0; l < lanes; l++) memcpy(y + at[l] + j * sj, tile + 2 * l, 8);
         }
     }
@@ -522,13 +683,53 @@ static void unfold(float *to, int64_t n, const float *w)
     }
 }
 
+/* The same of rows that load_rows has taken: number k of a row is in lane k % ways of element k / ways.  Its partner
+ * is in the mirrored lane of the mirrored element; that of the first lane is an element later, in the first lane as
+ * well. */
+TEMPLATE V mirrored(V a, V b, bool both)
+{
+    return both ? __builtin_shufflevector(a, b, MIRRORS) : __builtin_shufflevector(a, b, MIRROR);
+}
+TEMPLATE struct z mirrored_at(struct z a, struct z b, bool both)
+{
+    return (struct z){ mirrored(a.re, b.re, both), mirrored(a.im, b.im, both) };
+}
+/* Elements e and their partners, in *b in the order of the partners' own partners. */
+TEMPLATE void fold_both(struct z *a, struct z *b, struct z w)
+{
+    V h = all(0.5f), er = a->re + b->re, ei = a->im - b->im, dr = a->re - b->re, di = a->im + b->im;
+    V tr = madd(dr, w.im, di * w.re), ti = msub(dr, w.re, di * w.im);
+    *a = (struct z){ madd(er, h, tr), madd(ei, h, ti) };
+    *b = (struct z){ madd(er, h, -tr), msub(ei, h, ti) };
+}
+TEMPLATE void fold_ways(const struct fft_place *y, const V *buf, int64_t m, const float *w, bool both)
+{
+    struct z before = { 0 };
+    for (int64_t e = 0; 2 * e <= m; e++) {
+        struct z a = at(buf, e), b = mirrored_at(at(buf, m - 1 - e), at(buf, e ? m - e : 0), both);
+        fold_both(&a, &b, entry(w, e));
+        if (e)
+            put(y, m - e, mirrored_at(before, b, both), false, true);
+        if (2 * e < m)
+            put(y, e, a, false, true);
+        before = b;
+    }
+    for (int l = 0; l < L; l += both ? L / 2 : L) {
+        float *end = y->at[l > 0] + m * y->step;
+        end[0] = (buf[0][l] - buf[1][l]) * y->scale;
+        end[1] = 0;
+    }
+}
+static void fold_rows(const struct fft_place *y, const float *buf, int64_t m, int ways, const float *w)
+{
+    if (ways == L)
+        fold_ways(y, (const V *)buf, m, w, false);
+    else
+        fold_ways(y, (const V *)buf, m, w, true);
+}
+
 /* The same of one sequence, whose numbers lie as they are stored. */
 
-TEMPLATE struct z numbers_at(const float *x)
-{
-    V a = load(x), b = load(x + L);
-    return (struct z){ __builtin_shufflevector(a, b, EVEN), __builtin_shufflevector(a, b, ODD) };
-}
 /* The last of them first. */
 TEMPLATE struct z numbers_back(const float *x)
 {
@@ -559,9 +760,8 @@ TEMPLATE void pairs_of(pair_fn *f, float *y, const float *x, const float *w, int
         next = k + L;
         if (next > stop) /* some once more */
             k = stop - L, next = stop;
-        struct z r = f(numbers_at(x + 2 * k), numbers_back(x + 2 * (m - k - L + 1)), numbers_at(w + 2 * k));
-        *(U *)(y + 2 * k) = __builtin_shufflevector(r.re, r.im, LOW);
-        *(U *)(y + 2 * k + L) = __builtin_shufflevector(r.re, r.im, HIGH);
+        struct z a = numbers_at(x + 2 * k, false), b = numbers_back(x + 2 * (m - k - L + 1));
+        join(y + 2 * k, y + 2 * k + L, f(a, b, numbers_at(w + 2 * k, false)), false);
     }
     for (; k < end; k++) one_pair(f, y, x, w, m, k, real_ends);
 }
@@ -576,12 +776,6 @@ static void unfold_row(float *y, const float *x, const float *w, int64_t m, int6
 }
 
 /* ---- factors */
-
-/* The tables are of a plan, whose memory is no vector's. */
-TEMPLATE struct z entry(const float *table, int64_t e)
-{
-    return (struct z){ load(table + 2 * L * e), load(table + 2 * L * e + L) };
-}
 
 static void twiddle(float *to, int64_t n, const float *coarse, const float *fine)
 {
@@ -612,6 +806,8 @@ const struct fft_kernels LEVEL(fft_kernels) = {
     .lanes = L,
     .load = load_lanes,
     .store = store_lanes,
+    .load_rows = load_rows,
+    .fold_rows = fold_rows,
     .run = run_stages,
     .load_reals = load_reals,
     .store_reals = store_reals,

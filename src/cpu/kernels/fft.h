@@ -13,6 +13,7 @@
 
 enum {
     FFT_STEP = 32,  /* elements of fft_twiddle's fine table */
+    FFT_POWER = 16, /* the largest radix that is a power of two */
     FFT_RADIX = 31, /* the largest prime factor that a transform of this kind takes */
 };
 
@@ -24,6 +25,15 @@ struct fft_smooth {
     int radix[FOURIER_STAGES];
     float *factors;
     float *roots; /* for every stage, its radix's roots of unity */
+};
+
+/* Numbers as they are stored: those of element e begin at at[0] + e * step for the first half of the lanes, and at
+ * at[1] + e * step for the others, in floats.  Results are multiplied by the scale. */
+struct fft_place {
+    float *at[2];
+    int64_t step;
+    bool swap;
+    float scale;
 };
 
 struct fft_kernels {
@@ -39,11 +49,21 @@ struct fft_kernels {
      * swapped; w[k] = e^(-2 pi i k / n) for k up to n / 2, where n is even. */
     void (*fold)(float *buf, int64_t n, const float *w);
     void (*unfold)(float *buf, int64_t n, const float *w);
+    /* Sequences of n = ways m numbers: one, where `ways` is the number of lanes, or two, where it is half of that.
+     * Numbers j, j + m, j + 2 m ... are transformed; number k of these, times e^(-2 pi i j k / n), is element j of
+     * the buffer in lane k of the sequence's.  To run it then is what remains: number k of the whole is in lane k %
+     * ways of element k / ways.  turns: these factors, for each j / lanes and k > 0, as in a buffer, the last up to j
+     * = m. */
+    void (*load_rows)(float *buf, const float *const x[], int ways, int64_t m, const float *turns, bool swap);
+    /* What fold does, for such sequences; w: e^(-pi i k / n) / 2 where number k is. */
+    void (*fold_rows)(const struct fft_place *y, const float *buf, int64_t m, int ways, const float *w);
     /* Results first .. end of the same for one sequence: of m numbers of x m + 1 of y, and back.  y is not x. */
     void (*fold_row)(float *y, const float *x, const float *w, int64_t m, int64_t first, int64_t end);
     void (*unfold_row)(float *y, const float *x, const float *w, int64_t m, int64_t first, int64_t end);
-    /* Transforms buf with the help of another of its size; returns the one with the result. */
-    float *(*run)(const struct fft_smooth *p, float *buf, float *other);
+    /* Transforms buf with the help of another of its size; returns the one with the result.  Elements come from `in`
+     * where that is not NULL, and results go to `out`, which may be where they came from. */
+    float *(*run)(const struct fft_smooth *p, float *buf, float *other, const struct fft_place *in,
+                  const struct fft_place *out);
     /* Element e times coarse[e / FFT_STEP] fine[e % FFT_STEP], which are buffers like buf. */
     void (*twiddle)(float *buf, int64_t n, const float *coarse, const float *fine);
     /* Element e times the complex number c[e], with the parts of either swapped. */
