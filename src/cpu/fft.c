@@ -35,6 +35,7 @@ enum {
     NOT_MANY = 128, /* and those whose elements are neighbours: lanes leave nothing for most of many threads */
     SHORT = 64,     /* but for short ones */
     BY_ROW = 16384, /* longest sequence, of neighbours, that goes through the cache by itself, */
+    UNFOLDED = 256, /* the shortest real one of which its half does, */
     ASKED = 256,    /* and the longest of those that are asked for before their turn */
     BLOCK = 8,      /* sequences whose elements are neighbours, taken at once; a line of memory */
     LINE = 16,      /* floats of one */
@@ -227,11 +228,12 @@ static int split_make(struct fft_plan *p)
     return failed;
 }
 
-/* Columns that lanes are of one row, or of two; 0 where they cannot be. */
+/* How many of one row's numbers are lanes, of which there are those of one row, two or four; 0 where there is no
+ * way. */
 static int ways_of(int64_t n)
 {
     int lanes = cpu->fft->lanes;
-    for (int ways = lanes; ways >= lanes / 2; ways /= 2)
+    for (int ways = lanes; ways > 1 && ways >= lanes / 4; ways /= 2)
         if (n % ways == 0 && n / ways >= lanes)
             return ways;
     return 0;
@@ -465,40 +467,40 @@ struct fft_rows {
 /* Lanes that are neighbours all. */
 static struct fft_place place_of(const float *x, int64_t step, bool swap, float scale)
 {
-    return (struct fft_place){ { (float *)x, (float *)x + cpu->fft->lanes }, step, swap, scale };
+    return (struct fft_place){ { (float *)x, (float *)x + cpu->fft->lanes }, 2, step, swap, scale };
 }
 
-/* Sequences that are shared out among lanes: those next to each other, unless that leaves many lanes without. */
-static int64_t lanes_of(const struct fft_rows *r)
-{
-    int64_t lanes = cpu->fft->lanes, all = r->outer * r->inner;
-    return ceil_div(r->inner, lanes) * lanes <= r->inner + r->inner / 8 ? r->inner : all;
-}
+/* Sequences that are shared out among lanes, `each` at a time by so many groups of lanes. */
+struct sharing {
+    struct fft_rows r;
+    int64_t each, groups;
+};
 
 static void lanes_job(void *ctx, int64_t g, char *space)
 {
     float *buf = (float *)space;
-    const struct fft_rows *r = ctx;
+    const struct sharing *s = ctx;
+    const struct fft_rows *r = &s->r;
     const struct fft_kernels *f = cpu->fft;
     const struct fft_plan *p = r->p;
     int64_t n = p->n, m = p->way == CHIRP ? p->conv->n : n, half = r->n / 2 + 1, w = 2 * f->lanes;
     int64_t ux = r->kind == FFT_REAL ? 1 : 2, uy = r->kind == FFT_HERMITIAN ? 1 : 2;
     int64_t nx = r->kind == FFT_HERMITIAN ? half : r->n, ny = r->kind == FFT_REAL ? half : r->n;
-    int64_t each = lanes_of(r), groups = ceil_div(each, f->lanes), first = g / groups * each + g % groups * f->lanes;
-    int64_t end = (g / groups + 1) * each, from[LANES_MOST], to[LANES_MOST];
-    int lanes = (int)least(end - first, f->lanes);
-    if (r->kind == FFT_COMPLEX && p->way == LANES && r->inner > 1 && lanes == f->lanes &&
-        first % r->inner + lanes <= r->inner) {
-        int64_t at = 2 * (first / r->inner * n * r->inner + first % r->inner);
+    int64_t done = g % s->groups * f->lanes, first = g / s->groups * s->each + done;
+    int64_t o = first / r->inner, i = first % r->inner, from[LANES_MOST], to[LANES_MOST];
+    int lanes = (int)least(s->each - done, f->lanes);
+    if (r->kind == FFT_COMPLEX && p->way == LANES && lanes == f->lanes && i + lanes <= r->inner) {
+        int64_t at = 2 * (o * n * r->inner + i);
         struct fft_place in = place_of(r->x + at, 2 * r->inner, r->swap, 1);
         struct fft_place out = place_of(r->y + at, 2 * r->inner, r->swap, r->scale);
         f->run(&p->a, buf, buf + (n + 1) * w, &in, &out);
         return;
     }
     for (int l = 0; l < lanes; l++) {
-        int64_t o = (first + l) / r->inner, i = (first + l) % r->inner;
         from[l] = ux * (o * nx * r->inner + i);
         to[l] = uy * (o * ny * r->inner + i);
+        if (++i == r->inner)
+            o++, i = 0;
     }
     float *other = buf + (m + 1) * w;
     if (r->kind == FFT_REAL)
@@ -510,12 +512,12 @@ static void lanes_job(void *ctx, int64_t g, char *space)
     if (p->way == LANES) {
         buf = f->run(&p->a, buf, other, NULL, NULL);
     } else {
-        const struct fft_smooth *s = &p->conv->a;
+        const struct fft_smooth *a = &p->conv->a;
         f->multiply(buf, n, p->chirp, false, false);
         memset(buf + n * w, 0, (size_t)((m - n) * w) * sizeof *buf);
-        float *there = f->run(s, buf, other, NULL, NULL);
+        float *there = f->run(a, buf, other, NULL, NULL);
         f->multiply(there, m, p->filter, false, true);
-        buf = f->run(s, there, there == buf ? other : buf, NULL, NULL);
+        buf = f->run(a, there, there == buf ? other : buf, NULL, NULL);
         f->multiply(buf, n, p->chirp, true, false);
     }
     if (r->kind == FFT_REAL)
@@ -528,11 +530,15 @@ static void lanes_job(void *ctx, int64_t g, char *space)
 
 static void all_lanes(const struct fft_rows *r, struct room room)
 {
-    int64_t each = lanes_of(r), groups = ceil_div(each, cpu->fft->lanes);
-    share_lanes(r->outer * r->inner / each * groups, r->p, room, lanes_job, r);
+    int64_t lanes = cpu->fft->lanes, all = r->outer * r->inner, groups = ceil_div(r->inner, lanes);
+    bool aligned = groups * lanes <= r->inner + r->inner / 8; /* few lanes are left without */
+    struct sharing s = { *r, aligned ? r->inner : all, aligned ? groups : ceil_div(all, lanes) };
+    share_lanes(all / s.each * s.groups, r->p, room, lanes_job, &s);
 }
 
-/* ---- one row after the other, or two at once: a row's columns are lanes */
+/* ---- one row after the other, or a few at once */
+
+enum { TEAM = 4 }; /* rows at once */
 
 struct by_row {
     struct fft_rows r;
@@ -557,23 +563,28 @@ static void by_row_job(void *ctx, int64_t i, char *space)
     const struct fft_rows *r = &b->r;
     const struct fft_kernels *f = cpu->fft;
     const struct fft_plan *p = r->p;
-    int64_t n = p->n, m = p->a.n, pair = f->lanes / p->ways, end = least((i + 1) * b->each, r->outer);
+    int64_t n = p->n, m = p->a.n, team = f->lanes / p->ways, end = least((i + 1) * b->each, r->outer);
     int64_t nx = r->kind == FFT_REAL ? r->n : 2 * (r->kind == FFT_HERMITIAN ? n + 1 : n);
     int64_t ny = r->kind == FFT_HERMITIAN ? r->n : 2 * (r->kind == FFT_REAL ? n + 1 : n);
     bool swap = r->kind == FFT_HERMITIAN || r->swap;
     float *buf = (float *)space, *other = buf + m * 2 * f->lanes, *z = other + m * 2 * f->lanes;
-    for (int64_t row = i * b->each; row < end; row += pair) {
-        int64_t rest = row + 1 < end ? 1 : 0; /* a row without another is its own */
-        const float *x[] = { r->x + row * nx, r->x + (row + rest) * nx };
-        float *y = r->y + row * ny;
-        struct fft_place out = { { y, pair > 1 ? y + rest * ny : y + f->lanes }, 2 * p->ways, swap, r->scale };
-        for (int64_t k = 0; r->kind == FFT_HERMITIAN && k < pair; k++) {
-            f->unfold_row(z + 2 * n * k, x[k], p->ends, n, 0, n);
-            x[k] = z + 2 * n * k;
+    for (int64_t row = i * b->each; row < end; row += team) {
+        const float *x[TEAM];
+        struct fft_place out = { .parts = team > 2 ? 4 : 2, .step = 2 * p->ways, .swap = swap, .scale = r->scale };
+        for (int64_t k = 0; k < team; k++) {
+            int64_t at = least(row + k, end - 1); /* where rows are missing the last is taken again */
+            x[k] = r->x + at * nx;
+            out.at[k] = r->y + at * ny;
+            if (r->kind == FFT_HERMITIAN) {
+                f->unfold_row(z + 2 * n * k, x[k], p->ends, n, 0, n);
+                x[k] = z + 2 * n * k;
+            }
         }
+        if (team == 1)
+            out.at[1] = out.at[0] + f->lanes;
         f->load_rows(buf, x, p->ways, m, p->turns, swap);
-        if (n <= ASKED && row + 2 * pair <= r->outer)
-            ask_for(r->x + (row + pair) * nx, pair * nx, y + pair * ny, pair * ny);
+        if (n <= ASKED && row + 2 * team <= r->outer)
+            ask_for(r->x + (row + team) * nx, team * nx, out.at[0] + team * ny, team * ny);
         if (r->kind == FFT_REAL)
             f->fold_rows(&out, f->run(&p->a, buf, other, NULL, NULL), m, p->ways, p->mirror);
         else
@@ -584,9 +595,9 @@ static void by_row_job(void *ctx, int64_t i, char *space)
 static int by_row(const struct fft_rows *r)
 {
     enum { AT_ONCE = 2048, FOR_ONE = 8192 }; /* numbers of a job, and that one thread takes */
-    int64_t n = r->p->n, each = (AT_ONCE / n + 2) / 2 * 2, jobs = ceil_div(r->outer, each);
+    int64_t n = r->p->n, each = (AT_ONCE / n + TEAM) / TEAM * TEAM, jobs = ceil_div(r->outer, each);
     int threads = r->outer * n < FOR_ONE ? 1 : (int)least(jobs, pool_threads());
-    size_t bytes = (size_t)(4 * r->p->a.n * cpu->fft->lanes + 4 * n) * sizeof(float);
+    size_t bytes = (size_t)(4 * r->p->a.n * cpu->fft->lanes + TEAM * 2 * n) * sizeof(float);
     struct buffer *space = buffer_new(bytes * (size_t)threads);
     if (!space)
         return 1;
@@ -925,8 +936,8 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
 {
     int64_t n = a->n, half = n / 2 + 1;
     int64_t whole = longest_whole(outer, inner);
-    bool pairs = n % 2 == 0;
-    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, whole, pairs, inner == 1 });
+    bool pairs = n % 2 == 0, rows = inner == 1 && (a->kind == FFT_REAL || n >= UNFOLDED);
+    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, whole, pairs, rows });
     int failed = !p;
     struct room room;
     struct buffer *space = NULL;

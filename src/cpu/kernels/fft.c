@@ -21,7 +21,10 @@ enum { L = 16 };
 #define EVEN_BACK 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0
 #define ODD_BACK 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1
 #define MIRROR 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1
-#define MIRRORS 16, 7, 6, 5, 4, 3, 2, 1, 24, 15, 14, 13, 12, 11, 10, 9
+#define MIRROR_2 16, 7, 6, 5, 4, 3, 2, 1, 24, 15, 14, 13, 12, 11, 10, 9
+#define MIRROR_4 16, 3, 2, 1, 20, 7, 6, 5, 24, 11, 10, 9, 28, 15, 14, 13
+#define FRONT 0, 1, 2, 3, 4, 5, 6, 7
+#define BACK 8, 9, 10, 11, 12, 13, 14, 15
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #define LOW_1 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
@@ -42,7 +45,10 @@ enum { L = 8 };
 #define EVEN_BACK 14, 12, 10, 8, 6, 4, 2, 0
 #define ODD_BACK 15, 13, 11, 9, 7, 5, 3, 1
 #define MIRROR 8, 7, 6, 5, 4, 3, 2, 1
-#define MIRRORS 8, 3, 2, 1, 12, 7, 6, 5
+#define MIRROR_2 8, 3, 2, 1, 12, 7, 6, 5
+#define MIRROR_4 8, 1, 10, 3, 12, 5, 14, 7
+#define FRONT 0, 1, 2, 3
+#define BACK 4, 5, 6, 7
 #define LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #define LOW_1 0, 8, 1, 9, 4, 12, 5, 13
@@ -66,7 +72,10 @@ enum { L = 4 };
 #define EVEN_BACK 6, 4, 2, 0
 #define ODD_BACK 7, 5, 3, 1
 #define MIRROR 4, 3, 2, 1
-#define MIRRORS 4, 1, 6, 3
+#define MIRROR_2 4, 1, 6, 3
+#define MIRROR_4 4, 5, 6, 7
+#define FRONT 0, 1
+#define BACK 2, 3
 #define LOW 0, 4, 1, 5
 #define HIGH 2, 6, 3, 7
 #define LOW_1 0, 4, 1, 5
@@ -76,6 +85,7 @@ enum { L = 4 };
 #endif
 typedef float V __attribute__((vector_size(4 * L), may_alias));
 typedef float U __attribute__((vector_size(4 * L), aligned(4), may_alias));
+typedef float H __attribute__((vector_size(2 * L), aligned(4), may_alias)); /* half of it */
 struct z {
     V re, im;
 };
@@ -129,9 +139,22 @@ TEMPLATE struct z taken(const struct fft_place *p, int64_t e, bool swap)
 {
     return apart(load(p->at[0] + e * p->step), load(p->at[1] + e * p->step), swap);
 }
+TEMPLATE void halve(float *low, float *high, V a)
+{
+    *(H *)low = __builtin_shufflevector(a, a, FRONT);
+    *(H *)high = __builtin_shufflevector(a, a, BACK);
+}
 TEMPLATE void put(const struct fft_place *p, int64_t e, struct z a, bool swap, bool scaled)
 {
     join(p->at[0] + e * p->step, p->at[1] + e * p->step, scaled ? by(a, p->scale) : a, swap);
+}
+TEMPLATE void put_quarters(const struct fft_place *p, int64_t e, struct z a, bool swap)
+{
+    float *const *at = p->at, both[2 * L];
+    int64_t i = e * p->step;
+    join(both, both + L, by(a, p->scale), swap);
+    halve(at[0] + i, at[1] + i, load(both));
+    halve(at[2] + i, at[3] + i, load(both + L));
 }
 
 TEMPLATE void radix2(struct z a[2])
@@ -383,7 +406,7 @@ static float *run_stages(const struct fft_smooth *p, float *buf, float *other, c
     const float *w = p->factors, *roots = p->roots;
     int64_t n = p->n, s = 1;
     int begin = p->stages ? p->radix[0] : 0, end = p->stages ? p->radix[p->stages - 1] : 0;
-    last_fn *to = out && (out->swap || out->scale == 1) ? lasts[end] : NULL;
+    last_fn *to = out && out->parts == 2 && (out->swap || out->scale == 1) ? lasts[end] : NULL;
     first_fn *from = in && !(to && p->stages == 1) ? firsts[begin] : NULL;
     if (in && !from)
         for (int64_t e = 0; e < n; e++) set((V *)buf, e, taken(in, e, in->swap));
@@ -408,7 +431,9 @@ static float *run_stages(const struct fft_smooth *p, float *buf, float *other, c
         other = buf;
         buf = (float *)y;
     }
-    if (out)
+    if (out && out->parts == 4)
+        for (int64_t e = 0; e < s; e++) put_quarters(out, e, at((V *)buf, e), out->swap);
+    else if (out)
         for (int64_t e = 0; e < s; e++) put(out, e, at((V *)buf, e), out->swap, true);
     return buf;
 }
@@ -522,10 +547,14 @@ static void load_rows(float *to, const float *const *x, int ways, int64_t m, con
         ways_in(buf, x, L, m, turns, true);
     else if (ways == L)
         ways_in(buf, x, L, m, turns, false);
-    else if (swap)
+    else if (ways == L / 2 && swap)
         ways_in(buf, x, L / 2, m, turns, true);
-    else
+    else if (ways == L / 2)
         ways_in(buf, x, L / 2, m, turns, false);
+    else if (swap)
+        ways_in(buf, x, L / 4, m, turns, true);
+    else
+        ways_in(buf, x, L / 4, m, turns, false);
 }
 
 /* Are the lanes neighbours, all of them? */
@@ -686,13 +715,17 @@ static void unfold(float *to, int64_t n, const float *w)
 /* The same of rows that load_rows has taken: number k of a row is in lane k % ways of element k / ways.  Its partner
  * is in the mirrored lane of the mirrored element; that of the first lane is an element later, in the first lane as
  * well. */
-TEMPLATE V mirrored(V a, V b, bool both)
+TEMPLATE V mirrored(V a, V b, int rows)
 {
-    return both ? __builtin_shufflevector(a, b, MIRRORS) : __builtin_shufflevector(a, b, MIRROR);
+    switch (rows) {
+    case 1: return __builtin_shufflevector(a, b, MIRROR);
+    case 2: return __builtin_shufflevector(a, b, MIRROR_2);
+    default: return __builtin_shufflevector(a, b, MIRROR_4);
+    }
 }
-TEMPLATE struct z mirrored_at(struct z a, struct z b, bool both)
+TEMPLATE struct z mirrored_at(struct z a, struct z b, int rows)
 {
-    return (struct z){ mirrored(a.re, b.re, both), mirrored(a.im, b.im, both) };
+    return (struct z){ mirrored(a.re, b.re, rows), mirrored(a.im, b.im, rows) };
 }
 /* Elements e and their partners, in *b in the order of the partners' own partners. */
 TEMPLATE void fold_both(struct z *a, struct z *b, struct z w)
@@ -702,30 +735,39 @@ TEMPLATE void fold_both(struct z *a, struct z *b, struct z w)
     *a = (struct z){ madd(er, h, tr), madd(ei, h, ti) };
     *b = (struct z){ madd(er, h, -tr), msub(ei, h, ti) };
 }
-TEMPLATE void fold_ways(const struct fft_place *y, const V *buf, int64_t m, const float *w, bool both)
+TEMPLATE void put_rows(const struct fft_place *y, int64_t e, struct z a, int rows)
+{
+    if (rows == 4)
+        put_quarters(y, e, a, false);
+    else
+        put(y, e, a, false, true);
+}
+TEMPLATE void fold_ways(const struct fft_place *y, const V *buf, int64_t m, const float *w, int rows)
 {
     struct z before = { 0 };
     for (int64_t e = 0; 2 * e <= m; e++) {
-        struct z a = at(buf, e), b = mirrored_at(at(buf, m - 1 - e), at(buf, e ? m - e : 0), both);
+        struct z a = at(buf, e), b = mirrored_at(at(buf, m - 1 - e), at(buf, e ? m - e : 0), rows);
         fold_both(&a, &b, entry(w, e));
         if (e)
-            put(y, m - e, mirrored_at(before, b, both), false, true);
+            put_rows(y, m - e, mirrored_at(before, b, rows), rows);
         if (2 * e < m)
-            put(y, e, a, false, true);
+            put_rows(y, e, a, rows);
         before = b;
     }
-    for (int l = 0; l < L; l += both ? L / 2 : L) {
-        float *end = y->at[l > 0] + m * y->step;
-        end[0] = (buf[0][l] - buf[1][l]) * y->scale;
+    for (int i = 0; i < rows; i++) {
+        float *end = y->at[i] + m * y->step;
+        end[0] = (buf[0][i * (L / rows)] - buf[1][i * (L / rows)]) * y->scale;
         end[1] = 0;
     }
 }
 static void fold_rows(const struct fft_place *y, const float *buf, int64_t m, int ways, const float *w)
 {
     if (ways == L)
-        fold_ways(y, (const V *)buf, m, w, false);
+        fold_ways(y, (const V *)buf, m, w, 1);
+    else if (ways == L / 2)
+        fold_ways(y, (const V *)buf, m, w, 2);
     else
-        fold_ways(y, (const V *)buf, m, w, true);
+        fold_ways(y, (const V *)buf, m, w, 4);
 }
 
 /* The same of one sequence, whose numbers lie as they are stored. */

@@ -28,9 +28,11 @@ struct fft_smooth {
 };
 
 /* Numbers as they are stored: those of element e begin at at[0] + e * step for the first half of the lanes, and at
- * at[1] + e * step for the others, in floats.  Results are multiplied by the scale. */
+ * at[1] + e * step for the others, in floats; or for the quarters of the lanes, where results have four parts.  Results
+ * are multiplied by the scale. */
 struct fft_place {
-    float *at[2];
+    float *at[4];
+    int parts;
     int64_t step;
     bool swap;
     float scale;
@@ -49,11 +51,11 @@ struct fft_kernels {
      * swapped; w[k] = e^(-2 pi i k / n) for k up to n / 2, where n is even. */
     void (*fold)(float *buf, int64_t n, const float *w);
     void (*unfold)(float *buf, int64_t n, const float *w);
-    /* Sequences of n = ways m numbers: one, where `ways` is the number of lanes, or two, where it is half of that.
-     * Numbers j, j + m, j + 2 m ... are transformed; number k of these, times e^(-2 pi i j k / n), is element j of
-     * the buffer in lane k of the sequence's.  To run it then is what remains: number k of the whole is in lane k %
-     * ways of element k / ways.  turns: these factors, for each j / lanes and k > 0, as in a buffer, the last up to j
-     * = m. */
+    /* Sequences of n = ways m numbers: one, where `ways` is the number of lanes, two or four, where it is half or a
+     * quarter of that. Numbers j, j + m, j + 2 m ... are transformed; number k of these, times e^(-2 pi i j k / n), is
+     * element j of the buffer in lane k of the sequence's.  To run it then is what remains: number k of the whole is
+     * in lane k % ways of element k / ways.  turns: these factors, for each j / lanes and k > 0, as in a buffer, the
+     * last up to j = m. */
     void (*load_rows)(float *buf, const float *const x[], int ways, int64_t m, const float *turns, bool swap);
     /* What fold does, for such sequences; w: e^(-pi i k / n) / 2 where number k is. */
     void (*fold_rows)(const struct fft_place *y, const float *buf, int64_t m, int ways, const float *w);
