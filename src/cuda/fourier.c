@@ -491,8 +491,9 @@ static bool three_strides(mx x, int axis, int64_t stride[3], int64_t size[3])
 
 static bool is_fft(const struct node *n) { return n->op->id == OP_fft && n->nin == 1 && gpu_takes_fft(n); }
 
-/* Of complex numbers the last axis but one comes first, of real ones the last.  What it says has nothing to do with
- * whether cuFFT is there, which is found out in the meantime: the same transform is the same bits each time. */
+/* The last axis comes first, or of complex numbers the one before it, as in derivatives.  What it says has nothing to
+ * do with whether cuFFT is there, which is found out in the meantime: the same transform is the same bits each
+ * time. */
 bool gpu_begins_fft2(const struct node *first)
 {
     if (!is_fft(first) || first->in[0]->ndim < 2)
@@ -501,7 +502,7 @@ bool gpu_begins_fft2(const struct node *first)
     mx x = first->in[0];
     int last = x->ndim - 1;
     bool real = a->kind == FFT_REAL && !a->inverse && a->axis == last;
-    bool suits = real || (a->kind == FFT_COMPLEX && a->axis == last - 1);
+    bool suits = real || (a->kind == FFT_COMPLEX && a->axis >= last - 1);
     return suits && a->scale == 1 && x->size >= CUFFT_LEAST && x->shape[last] > 1 && x->shape[last - 1] > 1;
 }
 

@@ -153,10 +153,12 @@ mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes
     bool scaled = norm == (inverse ? FFT_BACKWARD : FFT_FORWARD);
     double scale = norm == FFT_ORTHO ? 1 / sqrt(total) : scaled ? 1 / total : 1;
     x = mx_astype(x, kind == FFT_REAL ? DT_float32 : DT_complex64);
-    if (kind == FFT_REAL) /* the last axis first, and for irfft last */
+    /* The last axis first, as new memory is best written row by row, and for irfft last.  What comes after stays
+     * near. */
+    if (kind == FFT_REAL)
         x = fft_along(x, FFT_REAL, axis[n - 1], size[n - 1], false, n == 1 ? scale : 1);
-    for (int i = 0, left = kind == FFT_COMPLEX ? n : n - 1; i < left; i++)
-        x = fft_along(x, FFT_COMPLEX, axis[i], size[i], inverse, kind != FFT_HERMITIAN && i == left - 1 ? scale : 1);
+    for (int i = kind == FFT_COMPLEX ? n - 1 : n - 2; i >= 0; i--)
+        x = fft_along(x, FFT_COMPLEX, axis[i], size[i], inverse, kind != FFT_HERMITIAN && i == 0 ? scale : 1);
     if (kind == FFT_HERMITIAN)
         x = fft_along(x, FFT_HERMITIAN, axis[n - 1], size[n - 1], true, scale);
     return x;
