@@ -150,7 +150,7 @@ static int smooth_make(struct fft_smooth *s, int64_t n)
 {
     int64_t left = n, numbers = 0, roots = 0;
     s->n = n;
-    s->stages = fourier_radices(n, FFT_POWER, FFT_RADIX, s->radix);
+    s->stages = fourier_radices(n, cpu->fft->power, FFT_RADIX, s->radix);
     for (int i = 0; i < s->stages; i++) {
         left /= s->radix[i];
         numbers += left * (s->radix[i] - 1);
@@ -329,7 +329,7 @@ static struct fft_plan *plan_make(struct fft_plan_of of)
     }
     if (failed) {
         /* nothing more */
-    } else if (fourier_radices(n, FFT_POWER, FFT_RADIX, radix) < 0) {
+    } else if (fourier_radices(n, cpu->fft->power, FFT_RADIX, radix) < 0) {
         p->way = CHIRP;
         failed = chirp_make(p);
     } else if (of.rows && n <= BY_ROW && (p->ways = ways_of(n))) {

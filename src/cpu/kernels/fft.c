@@ -13,7 +13,8 @@
  * twos and fours. */
 #if defined __AVX512F__
 #include <immintrin.h>
-enum { L = 16 };
+enum { L = 16, POWER = 16 };
+#define SIXTEEN(X) X(16)
 #define MADD(a, b, c) ((V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define MSUB(a, b, c) ((V)_mm512_fnmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
@@ -37,7 +38,8 @@ enum { L = 16 };
 #define LAST_4 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
 #elif defined __AVX2__ && defined __FMA__
 #include <immintrin.h>
-enum { L = 8 };
+enum { L = 8, POWER = 8 };
+#define SIXTEEN(X)
 #define MADD(a, b, c) ((V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define MSUB(a, b, c) ((V)_mm256_fnmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14
@@ -58,7 +60,8 @@ enum { L = 8 };
 #define EVEN_4 0, 1, 2, 3, 8, 9, 10, 11
 #define ODD_4 4, 5, 6, 7, 12, 13, 14, 15
 #else
-enum { L = 4 };
+enum { L = 4, POWER = 8 };
+#define SIXTEEN(X)
 #ifdef __aarch64__
 #include <arm_neon.h>
 #define MADD(a, b, c) ((V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
@@ -341,13 +344,8 @@ TEMPLATE void last(const struct fft_place *y, const V *x, int64_t s, int r, cons
         else                                                                                             \
             last(y, x, s, r, roots, false);                                                              \
     }
-ENDS(2)
-ENDS(3)
-ENDS(4)
-ENDS(5)
-ENDS(7)
-ENDS(8)
-ENDS(16)
+#define EACH_RADIX(X) X(2) X(3) X(4) X(5) X(7) X(8) SIXTEEN(X)
+EACH_RADIX(ENDS)
 STAGE(11)
 STAGE(13)
 
@@ -389,16 +387,12 @@ static void stage_any(V *y, const V *x, int64_t m, int64_t s, const float *w, in
 typedef void stage_fn(V *y, const V *x, int64_t m, int64_t s, const float *w, const float *roots);
 typedef void first_fn(V *y, const struct fft_place *x, int64_t m, const float *w, const float *roots);
 typedef void last_fn(const struct fft_place *y, const V *x, int64_t s, const float *roots);
-static stage_fn *const stages[FFT_RADIX + 1] = {
-    [2] = stage2, [3] = stage3,   [4] = stage4,   [5] = stage5,   [7] = stage7,
-    [8] = stage8, [11] = stage11, [13] = stage13, [16] = stage16,
-};
-static first_fn *const firsts[FFT_RADIX + 1] = {
-    [2] = first2, [3] = first3, [4] = first4, [5] = first5, [7] = first7, [8] = first8, [16] = first16,
-};
-static last_fn *const lasts[FFT_RADIX + 1] = {
-    [2] = last2, [3] = last3, [4] = last4, [5] = last5, [7] = last7, [8] = last8, [16] = last16,
-};
+#define STAGE_ROW(r) [r] = stage##r,
+#define FIRST_ROW(r) [r] = first##r,
+#define LAST_ROW(r) [r] = last##r,
+static stage_fn *const stages[FFT_RADIX + 1] = { EACH_RADIX(STAGE_ROW)[11] = stage11, [13] = stage13 };
+static first_fn *const firsts[FFT_RADIX + 1] = { EACH_RADIX(FIRST_ROW) };
+static last_fn *const lasts[FFT_RADIX + 1] = { EACH_RADIX(LAST_ROW) };
 
 static float *run_stages(const struct fft_smooth *p, float *buf, float *other, const struct fft_place *in,
                          const struct fft_place *out)
@@ -585,7 +579,9 @@ static void load_lanes(float *to, const float *x, int64_t sj, const int64_t *at,
         float tile[2 * L] = { 0 };
         for (int64_t j = 0; j < n; j++) {
             for (int l = 0; l < lanes; l++) memcpy(tile + 2 * l, x + at[l] + j * sj, 8);
-            set(buf, j, numbers_at(tile, swap));
+            struct z a = numbers_at(tile, false);
+            buf[2 * j + swap] = a.re;
+            buf[2 * j + !swap] = a.im;
         }
     }
 }
@@ -606,7 +602,7 @@ static void store_lanes(float *y, int64_t sj, const int64_t *at, const float *fr
     } else {
         float tile[2 * L];
         for (int64_t j = 0; j < n; j++) {
-            join(tile, tile + L, by((struct z){ buf[2 * j], buf[2 * j + 1] }, scale), swap);
+            join(tile, tile + L, by((struct z){ buf[2 * j + swap], buf[2 * j + !swap] }, scale), false);
             for (int l = 0; l < lanes; l++) memcpy(y + at[l] + j * sj, tile + 2 * l, 8);
         }
     }
@@ -846,6 +842,7 @@ static void multiply_each(float *to, int64_t n, const float *by, bool swap)
 extern const struct fft_kernels LEVEL(fft_kernels);
 const struct fft_kernels LEVEL(fft_kernels) = {
     .lanes = L,
+    .power = POWER,
     .load = load_lanes,
     .store = store_lanes,
     .load_rows = load_rows,

@@ -13,7 +13,6 @@
 
 enum {
     FFT_STEP = 32,  /* elements of fft_twiddle's fine table */
-    FFT_POWER = 16, /* the largest radix that is a power of two */
     FFT_RADIX = 31, /* the largest prime factor that a transform of this kind takes */
 };
 
@@ -39,7 +38,7 @@ struct fft_place {
 };
 
 struct fft_kernels {
-    int lanes;
+    int lanes, power; /* the largest radix that is a power of two */
     /* Strides in floats: element j of lane l at x[j * sj + at[l]].  Lanes that are not there become zero. */
     void (*load)(float *buf, const float *x, int64_t sj, const int64_t *at, int64_t n, int lanes, bool swap);
     void (*store)(float *y, int64_t sj, const int64_t *at, const float *buf, int64_t n, int lanes, bool swap,
