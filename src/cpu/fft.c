@@ -34,9 +34,10 @@ enum {
     FEW = 4,        /* rows that are rather split than put into lanes, */
     NOT_MANY = 128, /* and those whose elements are neighbours: lanes leave nothing for most of many threads */
     SHORT = 64,     /* but for short ones */
-    BY_ROW = 16384, /* longest sequence, of neighbours, that goes through the cache by itself, */
-    UNFOLDED = 256, /* the shortest real one of which its half does, */
-    ASKED = 256,    /* and the longest of those that are asked for before their turn */
+    BY_ROW = 16384, /* longest sequence, of neighbours, that goes through the cache by itself */
+    UNFOLDED = 256, /* the shortest real one of which its half does */
+    TEAM = 4,       /* such rows at once, at most */
+    ASKED = 256,    /* the longest of those that are asked for before their turn */
     BLOCK = 8,      /* sequences whose elements are neighbours, taken at once; a line of memory */
     LINE = 16,      /* floats of one */
 };
@@ -108,7 +109,7 @@ struct fft_plan {
         int64_t n;
         int64_t whole; /* longest length that lanes hold as a whole */
         bool pairs;    /* real sequences of length 2 n */
-        bool rows;     /* whose elements are neighbours */
+        int team;      /* rows that may be taken at once, each by itself; or 0 */
     } of;
     int64_t n;
     enum way { LANES, ROWS, SPLIT, CHIRP } way;
@@ -228,12 +229,12 @@ static int split_make(struct fft_plan *p)
     return failed;
 }
 
-/* How many of one row's numbers are lanes, of which there are those of one row, two or four; 0 where there is no
- * way. */
-static int ways_of(int64_t n)
+/* How many of one row's numbers are lanes, which are of one row, two or four, but no more than `team`; 0 where there is
+ * no way. */
+static int ways_of(int64_t n, int team)
 {
     int lanes = cpu->fft->lanes;
-    for (int ways = lanes; ways > 1 && ways >= lanes / 4; ways /= 2)
+    for (int ways = lanes; ways > 1 && ways >= lanes / team; ways /= 2)
         if (n % ways == 0 && n / ways >= lanes)
             return ways;
     return 0;
@@ -287,7 +288,7 @@ static int chirp_make(struct fft_plan *p)
     int64_t n = p->n, m = fourier_length_above(2 * n - 1);
     size_t bytes = (size_t)(2 * m) * sizeof(float);
     struct room room = { 0 };
-    p->conv = plan_make((struct fft_plan_of){ m, p->of.whole, false, false });
+    p->conv = plan_make((struct fft_plan_of){ m, p->of.whole, false, 0 });
     p->chirp = mx_malloc((size_t)(2 * n) * sizeof(float));
     p->filter = mx_malloc(bytes);
     float *c = mx_malloc(bytes);
@@ -332,7 +333,7 @@ static struct fft_plan *plan_make(struct fft_plan_of of)
     } else if (fourier_radices(n, cpu->fft->power, FFT_RADIX, radix) < 0) {
         p->way = CHIRP;
         failed = chirp_make(p);
-    } else if (of.rows && n <= BY_ROW && (p->ways = ways_of(n))) {
+    } else if (of.team && (p->ways = ways_of(n, of.team))) {
         p->way = ROWS;
         failed = by_row_make(p);
     } else if (n <= of.whole) {
@@ -359,7 +360,7 @@ static struct fft_plan *kept_plan(struct fft_plan_of of)
 {
     for (int i = 0; i < PLANS; i++) {
         struct fft_plan *p = plans[i];
-        if (p && p->of.n == of.n && p->of.whole == of.whole && p->of.pairs == of.pairs && p->of.rows == of.rows)
+        if (p && p->of.n == of.n && p->of.whole == of.whole && p->of.pairs == of.pairs && p->of.team == of.team)
             return p;
     }
     return NULL;
@@ -537,8 +538,6 @@ static void all_lanes(const struct fft_rows *r, struct room room)
 }
 
 /* ---- one row after the other, or a few at once */
-
-enum { TEAM = 4 }; /* rows at once */
 
 struct by_row {
     struct fft_rows r;
@@ -931,13 +930,22 @@ static int64_t longest_whole(int64_t outer, int64_t inner)
     return few ? SHORT : inner < FEW ? WHOLE : TALL;
 }
 
+/* How many may be taken at once, each by itself.  Of a few, the longer ones are rather shared out among threads. */
+static int team_of(int64_t n, int64_t outer, int64_t inner)
+{
+    bool fits = inner == 1 && n <= (outer > FEW ? BY_ROW : WHOLE);
+    return !fits ? 0 : outer < TEAM ? TEAM / 2 : TEAM;
+}
+
 /* Real sequences, whole ones or halves of transforms. */
 static int transform_real(const struct fft_args *a, const float *x, float *y, int64_t outer, int64_t inner)
 {
     int64_t n = a->n, half = n / 2 + 1;
     int64_t whole = longest_whole(outer, inner);
-    bool pairs = n % 2 == 0, rows = inner == 1 && (a->kind == FFT_REAL || n >= UNFOLDED);
-    struct fft_plan *p = plan_take((struct fft_plan_of){ pairs ? n / 2 : n, whole, pairs, rows });
+    bool pairs = n % 2 == 0;
+    int64_t length = pairs ? n / 2 : n;
+    int team = a->kind == FFT_REAL || n >= UNFOLDED ? team_of(length, outer, inner) : 0;
+    struct fft_plan *p = plan_take((struct fft_plan_of){ length, whole, pairs, team });
     int failed = !p;
     struct room room;
     struct buffer *space = NULL;
@@ -958,7 +966,7 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
         bool real = a->kind == FFT_REAL;
         int64_t grain = WORTH_TURNED / inner + 1;
         plan_give(p);
-        p = plan_take((struct fft_plan_of){ n, whole, false, inner == 1 });
+        p = plan_take((struct fft_plan_of){ n, whole, false, team_of(n, outer, inner) });
         space = p ? buffer_new((size_t)(outer * n * inner) * 8) : NULL;
         failed = !space;
         if (!failed) {
@@ -978,7 +986,8 @@ static int transform_real(const struct fft_args *a, const float *x, float *y, in
 
 static int transform_complex(const struct fft_args *a, const float *x, float *y, int64_t outer, int64_t inner)
 {
-    struct fft_plan *p = plan_take((struct fft_plan_of){ a->n, longest_whole(outer, inner), false, inner == 1 });
+    int team = team_of(a->n, outer, inner);
+    struct fft_plan *p = plan_take((struct fft_plan_of){ a->n, longest_whole(outer, inner), false, team });
     int failed = !p || transform(p, x, y, outer, inner, a->inverse, (float)a->scale);
     plan_give(p);
     return failed;
