@@ -3,12 +3,13 @@
     table.py [WORDS] [--device gpu] [--seconds 0.5] [--peers PyTorch,JAX,NumPy] [--avx2] [--markdown FILE]
              [--picture FILE]
 
-Only cases whose family and name hold all the words are run. Each library works in a process of its own, family by
-family, ours before and after the others. A time is the median of its samples; what a library is compared with is the
-fastest of the others in the same run. The limit is the time that reading and writing a case's bytes takes at the speed
-of a copy, or its sums and products at the speed of the fastest product of large matrices of that type, whichever is
-longer, all measured in the run. On a GPU calls are queued one behind the other, for as long as a sample takes, and
-waited for at its end: what counts is the device's time or the host's, whichever is longer, the same for all.
+Only cases in whose family and name all the words, which are regular expressions, are found are run. Each library works
+in a process of its own, family by family, ours before and after the others. A time is the median of its samples; what a
+library is compared with is the fastest of the others in the same run. The limit is the time that reading and writing a
+case's bytes takes at the speed of a copy, or its sums and products at the speed of the fastest product of large
+matrices of that type, whichever is longer, all measured in the run. On a GPU calls are queued one behind the other, for
+as long as a sample takes, and waited for at its end: what counts is the device's time or the host's, whichever is
+longer, the same for all.
 
 Libraries are PyTorch, JAX, NumPy, `upstream`, which is the mlx package of the Python that MLX_UPSTREAM_PYTHON names,
 and `kernels`, which are ours without NVIDIA's libraries. PEER_PYTHON names a Python that has PyTorch.
@@ -19,6 +20,7 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -250,10 +252,10 @@ def main():
     if arguments.avx2:
         os.environ.update(AVX2)
     cases = load(arguments.device)
-    words = [w.lower() for w in arguments.words]
-    cases = [c for c in cases if c.family == LIMITS or all(w in f"{c.family} {c.name}".lower() for w in words)]
+    words = [re.compile(w, re.IGNORECASE) for w in arguments.words]
+    cases = [c for c in cases if c.family == LIMITS or all(w.search(f"{c.family} {c.name}") for w in words)]
     if all(c.family == LIMITS for c in cases):
-        sys.exit(f"no case has {' and '.join(map(repr, words))} in its name")
+        sys.exit(f"no case has {' and '.join(map(repr, arguments.words))} in its name")
     asked = arguments.peers.split(",") if arguments.peers else USUAL[arguments.device]
     if not {*asked} <= {*PEERS}:
         sys.exit(f"expected --peers of {', '.join(PEERS)}, got {', '.join({*asked} - {*PEERS})}")
