@@ -98,7 +98,7 @@ static struct cut cut_split(const struct run *r, struct attention_call *c, enum 
     enum { FILLED = 3, AROUND = 2, CACHED = 16 << 20 }; /* CACHED: bytes that the cache surely keeps a moment */
     const struct gpu *g = gpu_of(r);
     const int width = greatest(c->d, c->e) > 64 ? 128 : 64;
-    c->stages = g->major < 9 ? 2 : 3;
+    c->stages = g->major == 9 || g->major == 10 ? 3 : 2; /* others have less shared memory */
     int64_t at_once = (int64_t)g->multiprocessors * (width > 64 && c->stages > 2 ? 2 : ATTENTION_SPLIT_BLOCKS);
     int64_t steps = ceil_div(c->keys, ATTENTION_SPLIT_KEYS), least_time = INT64_MAX;
     for (int times = 1; times <= FILLED; times++) {

@@ -93,8 +93,8 @@ int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_
 /* ---- evaluations that are over at once, and others
  *
  * Most are of a few small operations, on an idle stream: nothing else happens on the thread meanwhile.  Where one is
- * found to wait, to work for longer, or to have functions of the program run, which may let go of what is evaluated or
- * be cancelled, it is made ready for that first. */
+ * found to wait, to work for longer, or to have functions of the program run, which may let go of what is evaluated, it
+ * is made ready for that first. */
 
 enum {
     BRIEF_ENTRIES = 16,
@@ -123,7 +123,6 @@ static void takes_long(void)
     if (e && !e->is_long) {
         e->is_long = true;
         for (int i = 0; i < e->n; i++) mx_retain(e->x[i]);
-        e->cancelled_before = cancel_later();
     }
     void (*leave)(void *) = mine->leave;
     mine->leave = NULL;
@@ -133,6 +132,7 @@ static void takes_long(void)
 
 static void evaluation_begin(struct evaluation *e)
 {
+    e->cancelled_before = cancel_later();
     e->outer = this_thread()->evaluation;
     this_thread()->evaluation = e;
 }
@@ -140,9 +140,7 @@ static void evaluation_begin(struct evaluation *e)
 static void evaluation_end(struct evaluation *e)
 {
     this_thread()->evaluation = e->outer;
-    if (!e->is_long)
-        return;
-    for (int i = 0; i < e->n; i++) mx_release(e->x[i]);
+    for (int i = 0; i < e->n && e->is_long; i++) mx_release(e->x[i]);
     cancel_again(&e->cancelled_before);
 }
 
@@ -989,6 +987,8 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
         backend_of(b->stream)->run_now(b->stream, b);
     }
     /* Only now: who is told so may evaluate, for which a queue that keeps a place for a batch of ours has no time. */
+    if (n_detach) /* what is freed may be the program's */
+        takes_long();
     for (int i = 0; i < n_detach; i++) node_release(detach[i]);
     return t.failed;
 }
@@ -998,12 +998,12 @@ static int await(mx x)
 {
     if (atomic_load_explicit(&x->status, memory_order_acquire) == READY)
         return 0;
+    takes_long();
     graph_lock();
     struct event *e = x->event;
     if (e)
         event_retain(e);
     graph_unlock();
-    takes_long();
     bool stopped = e && wait_or_stop(e);
     bool made = !stopped && atomic_load_explicit(&x->status, memory_order_acquire) == READY;
     if (stopped) {

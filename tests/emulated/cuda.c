@@ -425,8 +425,14 @@ int function_set(void *function, int attribute, int value)
     return SUCCESS;
 }
 
-/* Kernels that only devices of 9.0 have, or of 10.0 as well, have what those have, others what every device since 8.6
- * has. */
+static bool is_named(void *function, const char *name)
+{
+    emulated_fn *f = emulated_find(name);
+    return f && !memcmp(&f, &function, sizeof f);
+}
+
+/* Kernels that only devices of 9.0 have, or of 10.0 as well, and those that ask for as much there alone, have what
+ * those have, others what every device since 8.6 has. */
 static unsigned most_shared(void *function)
 {
 #define OF_GROUPS(what)                                                          \
@@ -447,15 +453,17 @@ static unsigned most_shared(void *function)
                                          "cu_conv_split_groups_128_f32",
 #define X(f, bits)                                                                                 \
     "cu_qmm_groups_64_" #f "_f16", "cu_qmm_groups_64_" #f "_bf16", "cu_qmm_groups_128_" #f "_f16", \
-        "cu_qmm_groups_128_" #f "_bf16",
+        "cu_qmm_groups_128_" #f "_bf16", "cu_qmm_groups_256_" #f "_f16", "cu_qmm_groups_256_" #f "_bf16",
                                          QUANT_FORMATS(X)
 #undef X
     };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        emulated_fn *f = emulated_find(names[i]);
-        if (f && !memcmp(&f, &function, sizeof f))
+    static const char *const there[] = { "cu_attention_split_128_f16", "cu_attention_split_128_bf16" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_named(function, names[i]))
             return 227u << 10;
-    }
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+        if ((major_version() == 9 || major_version() == 10) && is_named(function, there[i]))
+            return 227u << 10;
     return 99u << 10;
 }
 
