@@ -1027,6 +1027,56 @@ static void deep(void **state)
     pthread_attr_destroy(&small);
 }
 
+static mlx_array kept; /* of a trace that is over */
+static bool others;
+static void puts_another(void *data)
+{
+    free(data);
+    if (others)
+        OK(mlx_array_set_float(&kept, 5));
+}
+
+static int keeps_a_part(mlx_vector_array *res, const mlx_vector_array in)
+{
+    static const int shape[] = { 2 };
+    float *data = calloc(2, sizeof *data);
+    mlx_array c = mlx_array_new_data_managed_payload(data, shape, 1, MLX_FLOAT32, data, puts_another);
+    mlx_array x = mlx_array_new(), y = mlx_array_new();
+    mlx_stream s = cpu();
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&y, x, c, s) || mlx_array_set(&kept, y) ||
+                 mlx_array_eval(kept) || mlx_sum(&y, y, false, s) || mlx_vector_array_append_value(*res, y);
+    mlx_array_free(c);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_stream_free(s);
+    return failed;
+}
+
+/* What an array was made of goes when it is evaluated, once nobody traces it; the program may then put something else
+ * into its handle. */
+static void handles_set_while_they_are_evaluated(void **state)
+{
+    (void)state;
+    const float v[] = { 3 };
+    const int first = 0;
+    mlx_vector_array in = vector_of(1, v), out = { NULL }, grads = { NULL };
+    mlx_closure f = mlx_closure_new_func(keeps_a_part);
+    mlx_closure_value_and_grad vg = mlx_closure_value_and_grad_new();
+    kept = mlx_array_new();
+    OK(mlx_value_and_grad(&vg, f, &first, 1));
+    OK(mlx_closure_value_and_grad_apply(&out, &grads, vg, in));
+    mlx_vector_array_free(out);
+    mlx_vector_array_free(grads);
+    others = true;
+    OK(mlx_array_eval(kept));
+    others = false;
+    assert_true(value_of(kept) == 5);
+    mlx_array_free(kept);
+    mlx_closure_value_and_grad_free(vg);
+    mlx_closure_free(f);
+    mlx_vector_array_free(in);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1048,6 +1098,7 @@ int main(void)
         cmocka_unit_test(rules_not_asked),
         cmocka_unit_test(replaced_by_what_was_traced),
         cmocka_unit_test(deep),
+        cmocka_unit_test(handles_set_while_they_are_evaluated),
     };
     return cmocka_run_group_tests_name("C API: closures", tests, start_listening, all_gone);
 }

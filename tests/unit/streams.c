@@ -232,12 +232,50 @@ static void cancelled(void **state)
     mx_drop(&x);
 }
 
+static int negative_here(mx x)
+{
+    MX_SCOPE(default_stream(default_device()));
+    mx y = mx_negative(x);
+    return mx_eval(1, &y);
+}
+
+static void *negative_once(void *arg)
+{
+    pthread_cancel(pthread_self());
+    negative_here(arg);
+    pthread_testcancel();
+    return arg;
+}
+
+/* What is told of a wrong setting, the first time that it is asked for, is told where a thread may be cancelled. */
+static void cancelled_where_a_setting_is_told(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *end;
+    mx_own x = { 0 };
+    {
+        MX_SCOPE(NULL);
+        mx_keep(&x, array_of_double(1, DT_float32));
+    }
+    assert_int_equal(pthread_create(&thread, NULL, negative_once, x.it), 0);
+    pthread_join(thread, &end);
+    assert_ptr_equal(end, PTHREAD_CANCELED);
+    assert_int_equal(negative_here(x.it), 0);
+    mx_drop(&x);
+}
+
 int main(void)
 {
+    setenv("MLX_CHECK", "as told", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_worker_to_be_had),       cmocka_unit_test(overlap),
-        cmocka_unit_test(cleared_meanwhile),         cmocka_unit_test(clears),
-        cmocka_unit_test(no_stream_without_a_queue), cmocka_unit_test(cancelled),
+        cmocka_unit_test(cancelled_where_a_setting_is_told), /* for the first time */
+        cmocka_unit_test(no_worker_to_be_had),
+        cmocka_unit_test(overlap),
+        cmocka_unit_test(cleared_meanwhile),
+        cmocka_unit_test(clears),
+        cmocka_unit_test(no_stream_without_a_queue),
+        cmocka_unit_test(cancelled),
     };
     alarm(500); /* a deadlock ends the test */
     return cmocka_run_group_tests_name("streams", tests, NULL, NULL);
