@@ -744,10 +744,11 @@ TWO_AXES = {
     "fft.ifft2(c(512, 600), norm='ortho')": 1,
     "fft.ifft2(fft.fft2(c(512, 600)))": 2,
     "fft.fftn(c(8, 180, 190))": 1,
+    "fft.fft2(c(600, 512), axes=(1, 0))": 1,
     "fft.rfft2(f(2, 300, 500))": 1,
+    "fft.rfft2(f(300, 500), axes=(1, 0))": 0,
     "fft.rfft2(f(2, 300, 501), norm='ortho')": 1,
     "fft.fft2(c(255, 1024))": 0,  # few
-    "fft.fft2(c(600, 512), axes=(1, 0))": 0,
     "fft.fft2(c(600, 512).T)": 0,
     "fft.fft2(c(300, 1200)[:, ::2])": 0,
     "fft.fft2(c(600, 600)[::-1])": 0,
