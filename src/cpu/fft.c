@@ -40,6 +40,7 @@ enum {
     ASKED = 256,    /* the longest of those that are asked for before their turn */
     BLOCK = 8,      /* sequences whose elements are neighbours, taken at once; a line of memory */
     LINE = 16,      /* floats of one */
+    NEAR = 1 << 20, /* longest sequence whose columns are read by their first stage, from so many places at once */
 };
 
 static void root(double *re, double *im, int64_t j, int64_t n)
@@ -667,7 +668,7 @@ static void columns_job(void *ctx, int64_t i, char *space)
     int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
     float *other = buf + n1 * w;
     const float *coarse = p->twiddles + i * twiddles_of(n1);
-    if (c + f->lanes <= n2 && s->elements == p->n && !s->by_in) {
+    if (p->n <= NEAR && c + f->lanes <= n2 && s->elements == p->n && !s->by_in) {
         struct fft_place in = place_of(s->x + 2 * c, 2 * n2, s->swap_in, 1);
         buf = f->run(&p->a, buf, other, &in, NULL);
     } else {
