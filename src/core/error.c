@@ -133,10 +133,12 @@ void mx_let_go(void (*dtor)(void *), void *payload)
     if (!dtor || deferred(dtor, payload))
         return;
     enum mx_error error = this_thread()->error;
-    copy_failure(&kept, &failure);
+    if (error != MX_OK)
+        copy_failure(&kept, &failure);
     mx_error_clear();
     dtor(payload);
-    copy_failure(&failure, &kept);
+    if (error != MX_OK)
+        copy_failure(&failure, &kept);
     this_thread()->error = error;
 }
 

@@ -144,6 +144,8 @@ static size_t args_bytes(const struct op *op, const void *args)
 
 static void args_copy(const struct op *op, char *to, const void *args)
 {
+    if (!op->args_size)
+        return;
     memcpy(to, args, op->args_size);
     char *tail = to + round8(op->args_size);
     for (const struct field *f = op_fields(op); f->kind; f++) {
@@ -320,8 +322,7 @@ static struct node *node_new(const struct op *op, const void *args, int nin, con
     n->out = n->in + nin;
     char *tail = (char *)(n->out + nout);
     n->args = tail;
-    if (op->args_size)
-        args_copy(op, tail, args);
+    args_copy(op, tail, args);
     if (nout > 1)
         n->specs = (struct spec *)(tail + args_bytes(op, args));
     for (int i = 0; i < nin; i++) {

@@ -6,6 +6,7 @@
  * the sizes alone and are merged by another launch or, of few queries, by the last block that has one. */
 #include "cuda/kernels/gpu.h"
 
+#include "cuda/kernels/arrived.h"
 #include "cuda/kernels/attention_at.h"
 #include "cuda/kernels/attention_results.h"
 #include "cuda/kernels/warp.h"
@@ -89,18 +90,8 @@ KERNEL(K(cu_attention_merge), struct attention_call)
 /* The last block of a unit to come here merges its pieces, of which all is in memory by then. */
 FN void merge_as_last(const struct attention_call *a, int64_t unit, T *room)
 {
-    SHARED uint32_t before;
-    BARRIER();
-    if (threadIdx.x == 0) {
-        FENCE(); /* of what all threads wrote */
-        before = ATOMIC_ADD(&a->arrived[unit], 1);
-    }
-    BARRIER();
-    if (before + 1 < (uint32_t)a->pieces)
+    if (!came_last(&a->arrived[unit], a->pieces))
         return;
-    FENCE();
-    if (threadIdx.x == 0)
-        a->arrived[unit] = 0;
     const int threads = (int)blockDim.x, each = threads / a->merge_team;
     const int64_t n = a->rows * (a->e ? a->e : 1);
     ROLLED

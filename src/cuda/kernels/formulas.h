@@ -16,13 +16,9 @@
 
 /* Where NEAR_TEST(name) holds for all operands of a thread, NEAR_TWIN(name) gives the same as the formula without a
  * branch or a call, which all of them take at once; of most there is none. */
-#define NEAR_SECOND_(x, second, ...) second
-#define NEAR_THIRD_(x, y, third, ...) third
-#define NEAR_SECOND(...) NEAR_SECOND_(__VA_ARGS__)
-#define NEAR_THIRD(...) NEAR_THIRD_(__VA_ARGS__)
 #define NEAR_ROW(name) PASTE(NEAR, PASTE(SUFFIX, name))
-#define NEAR_TEST(name) NEAR_SECOND(NEAR_ROW(name), IS_NEVER, )
-#define NEAR_TWIN(name) NEAR_THIRD(NEAR_ROW(name), , K(one_##name), )
+#define NEAR_TEST(name) SECOND(NEAR_ROW(name), IS_NEVER, )
+#define NEAR_TWIN(name) THIRD(NEAR_ROW(name), , K(one_##name), )
 #define IS_NEVER(...) 0
 #define IS_ALWAYS(...) 1
 #define NEAR_f32_tanh ~, IS_ALWAYS, m_tanh_f32

@@ -194,5 +194,10 @@ FN void *emulated_placed(const void *p, int bytes)
 
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)
+/* Of what a row of a table is, or of what is given behind that where there is none and its name is all. */
+#define SECOND_(x, second, ...) second
+#define THIRD_(x, y, third, ...) third
+#define SECOND(...) SECOND_(__VA_ARGS__)
+#define THIRD(...) THIRD_(__VA_ARGS__)
 
 #endif

@@ -179,12 +179,8 @@ FN float divide_half(float a, float b) { return unit_quotient(a, b); }
 /* ---- which formula a row has: HALF_FORMULA(exp) is exp_half, and HALF_FORMULA(sin) sin_f32; HALF_FN(name, apart)
  * tells how its function is declared: these are short, others as said. */
 
-#define HALF_SECOND_(x, second, ...) second
-#define HALF_THIRD_(x, y, third, ...) third
-#define HALF_SECOND(...) HALF_SECOND_(__VA_ARGS__)
-#define HALF_THIRD(...) HALF_THIRD_(__VA_ARGS__)
-#define HALF_FORMULA(name) HALF_SECOND(HALF_HAS_##name, name##_f32, )
-#define HALF_FN(name, apart) HALF_THIRD(HALF_HAS_##name, , apart, )
+#define HALF_FORMULA(name) SECOND(HALF_HAS_##name, name##_f32, )
+#define HALF_FN(name, apart) THIRD(HALF_HAS_##name, , apart, )
 #define HALF_HAS_exp ~, exp_half, FN
 #define HALF_HAS_expm1 ~, expm1_half, FN
 #define HALF_HAS_log ~, log_half, FN

@@ -6,6 +6,7 @@
  * but for matrices times vectors, which are read by lines where 16 bytes can be. */
 #include "cuda/kernels/gpu.h"
 
+#include "cuda/kernels/arrived.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/product_at.h"
 #include "cuda/kernels/warp.h"
@@ -300,19 +301,9 @@ EARLY_BOUNDED_KERNEL(K(cu_product_lines_normed), struct product_lines_args, LINE
 /* The last block to come here merges the pieces of the lines that it has, in their order: all are in memory by then. */
 FN void merge_as_last(const struct product_args *a, const struct spot *s)
 {
-    SHARED uint32_t before;
     const int64_t wide = a->team * LANES, unit = s->batch * a->down + s->row / wide, step = a->batches * a->m * a->n;
-    BARRIER();
-    if (threadIdx.x == 0) {
-        FENCE(); /* of what all threads wrote */
-        before = ATOMIC_ADD(&a->arrived[unit], 1);
-    }
-    BARRIER();
-    if (before + 1 < (uint32_t)a->pieces)
+    if (!came_last(&a->arrived[unit], a->pieces))
         return;
-    FENCE();
-    if (threadIdx.x == 0)
-        a->arrived[unit] = 0;
     ROLLED
     for (int64_t line = s->row + threadIdx.x; line < s->row + wide && line < a->m; line += PRODUCT_THREADS) {
         const T *from = (const T *)a->partial + s->batch * a->m * a->n + line;
