@@ -146,9 +146,9 @@ int gpu_run_dequantize(const struct run *r)
  * of half types, too.
  *
  * On an H100 our kernels make 123 TFLOP/s of 4 bits and 256 rows, 0.27 us a row of a matrix of 4096 by 4096; its
- * numbers take 17 us to be written out, and cuBLASLt some 20 us to read and multiply them, up to 256 rows: 37 us are
- * 137 rows.  On an H200 groups of warps take 12 us of it with 64 rows, 25 with 256 and 46 with 384, cuBLASLt with the
- * numbers 31, 37 and 44; of 8 bits 14, 26 and 51, and 43, 49 and 58. */
+ * numbers take 12 us to be written out, and cuBLASLt some 20 us to read and multiply them, up to 256 rows: 32 us are
+ * 119 rows.  On an H200 groups of warps take 13 us of it with 64 rows, 23 with 256 and 109 with 2,048, cuBLASLt with
+ * the numbers 26, 27 and 110; a step of 256 rows takes 0.4 times as long again of 8 bits. */
 enum {
     FEW = 16,
     WARPS_FROM = 2,
@@ -156,8 +156,8 @@ enum {
     NUMBERS_FROM = 1024,
     NUMBERS_FROM_BLAS = 160,
     NUMBERS_FROM_GROUPS = 2048,
-    NUMBERS_FROM_GROUPS_BLAS = 257,
-    NUMBERS_FROM_GROUPS_BLAS_WIDE = 513, /* of codes of 8 bits */
+    NUMBERS_FROM_GROUPS_BLAS = 1536,
+    NUMBERS_FROM_GROUPS_BLAS_WIDE = 769, /* of codes of 8 bits */
     PICKED_FEW = 7
 };
 
@@ -264,24 +264,31 @@ static bool has_groups(const struct run *r, const struct qmm_args *a, enum dtype
     return a->m >= GROUPS_FROM && gpu_has(gpu_of(r), &slots[t], "quantize_groups", "qmm_groups_64_u4", t);
 }
 
-/* How groups multiply: tiles of which size, k in how many pieces.  What that takes is in units of 0.28 us of an H200,
- * where a multiprocessor has one block at a time: a step of each size, what a block does before its first step and
- * after its last, what adds up the pieces' sums. */
+/* How groups multiply: tiles of which height, k in how many pieces.  What that takes is in units of 0.1 us of an H200,
+ * where a multiprocessor has one block at a time: a step, what a block does before its first step and after its last;
+ * what adds up the pieces' sums. */
+static const struct group_tile {
+    int tall, step, wide_step, around; /* wide_step: of codes of 8 bits */
+    const char *name;
+} group_tiles[] = { { 64, 5, 7, 35, "qmm_groups_64" },
+                    { 128, 7, 8, 45, "qmm_groups_128" },
+                    { 256, 10, 14, 70, "qmm_groups_256" } };
+enum { GROUP_TILES = sizeof group_tiles / sizeof *group_tiles };
 struct group_cut {
-    int size;
+    int tile;
     int64_t pieces;
 };
-static struct group_cut cut_for_groups(const struct qmm_args *a, const int *tall, int sizes, int64_t multiprocessors)
+static struct group_cut cut_for_groups(const struct qmm_args *a, int bits, int64_t multiprocessors)
 {
-    enum { MOST = 8, AROUND = 16, MERGE = 11, MERGE_MILLION = 8 };
-    static const int step_takes[] = { 3, 5 };
+    enum { MOST = 8, MERGE = 15, MERGE_MILLION = 7 };
     struct group_cut best = { 0, 1 };
     int64_t steps = ceil_div(a->k, QMM_STEP), least_time = INT64_MAX;
-    for (int i = 0; i < sizes; i++) {
-        int64_t tiles = ceil_div(a->m, tall[i]) * ceil_div(a->n, QMM_WIDE) * a->batch;
+    for (int i = 0; i < GROUP_TILES; i++) {
+        const struct group_tile *t = &group_tiles[i];
+        int64_t tiles = ceil_div(a->m, t->tall) * ceil_div(a->n, QMM_WIDE) * a->batch;
         for (int64_t pieces = 1; pieces <= least(MOST, greatest(1, steps / 2)); pieces++) {
-            int64_t time =
-                ceil_div(tiles * pieces, multiprocessors) * (ceil_div(steps, pieces) * step_takes[i] + AROUND);
+            int64_t block = ceil_div(steps, pieces) * (bits == 8 ? t->wide_step : t->step) + t->around;
+            int64_t time = ceil_div(tiles * pieces, multiprocessors) * block;
             if (pieces > 1)
                 time += MERGE + pieces * a->batch * a->m * a->n * MERGE_MILLION / 1000000;
             if (time < least_time) {
@@ -295,16 +302,27 @@ static struct group_cut cut_for_groups(const struct qmm_args *a, const int *tall
 
 static int launch_groups(const struct run *r, struct qmm_args *a, int f, int bits, enum dtype t)
 {
-    enum { SIZES = 2 };
-    static struct gpu_found found[SIZES][FORMATS][DT_COUNT];
-    static const int tall[SIZES] = { 64, 128 };
-    static const char *const names[SIZES] = { "qmm_groups_64", "qmm_groups_128" };
-    struct group_cut cut = cut_for_groups(a, tall, SIZES, gpu_of(r)->multiprocessors);
-    a->tall = (uint32_t)ceil_div(a->m, tall[cut.size]);
+    static struct gpu_found found[GROUP_TILES][FORMATS][DT_COUNT], arrange[DT_COUNT];
+    struct group_cut cut = cut_for_groups(a, bits, gpu_of(r)->multiprocessors);
+    const struct group_tile *tile = &group_tiles[cut.tile];
+    int64_t steps = ceil_div(a->k, QMM_STEP);
+    a->height = tile->tall;
+    a->tall = (uint32_t)ceil_div(a->m, a->height);
     a->wide = (uint32_t)ceil_div(a->n, QMM_WIDE);
-    a->piece = ceil_div(ceil_div(a->k, QMM_STEP), cut.pieces) * QMM_STEP;
-    return launch_tiles(r, a, kernel_of(r, "quantize_groups", found[cut.size][f], names[cut.size], f, t),
-                        QMM_GROUP_THREADS, QMM_GROUP_BYTES(tall[cut.size], bits), t);
+    a->piece = ceil_div(steps, cut.pieces) * QMM_STEP;
+    int64_t threads = a->batch * a->tall * a->height * steps * 4;
+    struct buffer *arranged = buffer_new_on(r->stream, (size_t)threads * (QMM_STEP / 4 * 2));
+    void *kernel = kernel_of(r, "quantize_groups", arrange, "qmm_arrange", -1, t);
+    int failed = !arranged || !kernel;
+    if (!failed) {
+        a->arranged = buffer_on(arranged, r->stream);
+        failed = launch_quantized(r, kernel, threads, a) ||
+                 launch_tiles(r, a, kernel_of(r, "quantize_groups", found[cut.tile][f], tile->name, f, t),
+                              QMM_GROUP_THREADS, QMM_GROUP_BYTES(a->height, bits), t);
+    }
+    if (arranged)
+        buffer_release(arranged);
+    return failed;
 }
 
 /* One row of x, with as many groups of rows as a.wide says: as many warps for each as have 16 bytes of them for each

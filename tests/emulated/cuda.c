@@ -453,7 +453,7 @@ static unsigned most_shared(void *function)
                                          "cu_conv_split_groups_128_f32",
 #define X(f, bits)                                                                                 \
     "cu_qmm_groups_64_" #f "_f16", "cu_qmm_groups_64_" #f "_bf16", "cu_qmm_groups_128_" #f "_f16", \
-        "cu_qmm_groups_128_" #f "_bf16",
+        "cu_qmm_groups_128_" #f "_bf16", "cu_qmm_groups_256_" #f "_f16", "cu_qmm_groups_256_" #f "_bf16",
                                          QUANT_FORMATS(X)
 #undef X
     };

@@ -72,7 +72,7 @@ struct pack_args {
  * one scale. */
 #define QUANT_PIECE(bits, size) \
     ((bits) == 1 || (bits) == 3 || (bits) == 5 ? 32 : (bits) == 6 ? 16 : (bits) == 8 && (size) == 2 ? 8 : 32 / (bits))
-#define QUANT_PIECES(bits) ((bits) == 8 ? 2 : 1)
+#define QUANT_PIECES(bits) ((bits) % 4 == 0 ? 4 : 1)
 
 /* n numbers y from codes in groups; scales and biases of the type `t` (enum dtype). */
 struct unpack_args {
@@ -96,9 +96,10 @@ struct qmm_args {
     uint32_t pieces; /* of k, which different blocks take, `piece` each */
     int64_t piece;
     float *partial;            /* where there are several: the sums of each, after one another */
+    unsigned char *arranged;   /* x for groups of warps, in tiles of `height` rows (quantize_groups.cu) */
     int64_t words, groups;     /* of a matrix */
     const uint32_t *lhs, *rhs; /* numbers of matrices, for each place of the batch; NULL: they are walked */
-    int32_t ndim;
+    int32_t ndim, height;
     uint32_t shape[QMM_DIMS];
     int64_t stride[2][QMM_DIMS]; /* in matrices: of x, of w */
 };

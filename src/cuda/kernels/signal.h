@@ -37,6 +37,16 @@ FN void signal_arrive_copied(signal_t *s)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(place_in_shared(s)) : "memory");
 }
+/* One thread arrives, and bytes, a multiple of 16 as both places are, are copied to shared memory by themselves: the
+ * phase does not end before they are there, where products see them. */
+FN void signal_arrive_fetching(signal_t *s, shared_at to, const void *from, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place_in_shared(s)), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(place_in_shared(s))
+                 : "memory");
+}
 /* Until the phase of that parity has ended; the one before the first has parity 1. */
 FN void signal_wait(signal_t *s, uint32_t parity)
 {
@@ -56,6 +66,11 @@ FN void signal_arrive(signal_t *s) { emulated_arrive(s); }
 FN void signal_new_of(signal_t *s, int threads) { *s = (signal_t){ (uint16_t)threads, 0, 0 }; }
 FN void signal_arrive_alone(signal_t *s) { emulated_arrive(s); }
 FN void signal_arrive_copied(signal_t *s) { emulated_arrive(s); }
+FN void signal_arrive_fetching(signal_t *s, shared_at to, const void *from, uint32_t bytes)
+{
+    for (uint32_t b = 0; b < bytes; b += 16) copy_later_at(to + b, (const char *)from + b, 1);
+    emulated_arrive(s);
+}
 #define signal_wait(s, parity) emulated_wait(s, parity, __FILE__, __LINE__)
 #define FEWER_REGISTERS(n) ((void)(n))
 #define MORE_REGISTERS(n) ((void)(n))

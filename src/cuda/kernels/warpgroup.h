@@ -100,15 +100,16 @@ FN void group_wait_but_one(void) { asm volatile("wgmma.wait_group.sync.aligned 1
                      : SUMS_##n(c)                                                                              \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                     \
     }
-#define GROUP_PRODUCTS(suffix, type)                                               \
-    GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")               \
-    GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")              \
-    GROUP_PRODUCT(256, suffix, type, NUMBERS_128, "%128", "%129", "%130")          \
-    GROUP_PRODUCT_TURNED(256, suffix, type, NUMBERS_128, "%128", "%129")           \
-    GROUP_PRODUCT_BY(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")  \
-    GROUP_PRODUCT_BY(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68") \
-    GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")  \
-    GROUP_PRODUCT_OF(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68") \
+#define GROUP_PRODUCTS(suffix, type)                                                     \
+    GROUP_PRODUCT(64, suffix, type, NUMBERS_32, "%32", "%33", "%34")                     \
+    GROUP_PRODUCT(128, suffix, type, NUMBERS_64, "%64", "%65", "%66")                    \
+    GROUP_PRODUCT(256, suffix, type, NUMBERS_128, "%128", "%129", "%130")                \
+    GROUP_PRODUCT_TURNED(256, suffix, type, NUMBERS_128, "%128", "%129")                 \
+    GROUP_PRODUCT_BY(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")        \
+    GROUP_PRODUCT_BY(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68")       \
+    GROUP_PRODUCT_BY(256, suffix, type, NUMBERS_128, "{%128, %129, %130, %131}", "%132") \
+    GROUP_PRODUCT_OF(64, suffix, type, NUMBERS_32, "{%32, %33, %34, %35}", "%36")        \
+    GROUP_PRODUCT_OF(128, suffix, type, NUMBERS_64, "{%64, %65, %66, %67}", "%68")       \
     GROUP_PRODUCT_OF(256, suffix, type, NUMBERS_128, "{%128, %129, %130, %131}", "%132")
 GROUP_PRODUCTS(f16, "f16")
 GROUP_PRODUCTS(bf16, "bf16")
