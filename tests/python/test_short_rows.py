@@ -154,6 +154,33 @@ def test_sums_of_exponentials(dtype, rows):
                 np.testing.assert_allclose(in_double(mx.softmax(a, -1)), np.exp(logs), rtol=32 * rtol, atol=atol)
 
 
+LONG = {
+    "up": lambda x: x,
+    "down": lambda x: x[::-1],
+    "nothing first": lambda x: np.where(np.arange(x.size) < 2500, -np.inf, x),
+    "nothing last": lambda x: np.where(np.arange(x.size) < 2500, x, -np.inf),
+    "nothing": lambda x: np.full_like(x, -np.inf),
+    "infinite": lambda x: np.where(np.arange(x.size) == 3000, np.inf, x),
+    "NaN after infinity": lambda x: np.where(np.arange(x.size) == 3000, np.inf, np.where(x > 250, np.nan, x)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", LONG)
+def test_sums_of_exponentials_of_long_rows(dtype, name):
+    """Whose largest is found on the way."""
+    with mx.stream(mx.cpu):
+        a = mx.array(LONG[name](np.linspace(-300, 300, 5001)).tolist(), dtype)
+        x = in_double(a)
+        with np.errstate(invalid="ignore"):
+            want = x.max() + np.log(np.exp(x - x.max()).sum()) if np.isfinite(x.max()) else x.max()
+            logs = x - want if np.isfinite(want) else np.full_like(x, np.nan)
+        rtol, atol = 8 * EPS[dtype], 8 * EPS[dtype]
+        np.testing.assert_allclose(in_double(mx.logsumexp(a)), want, rtol=rtol)
+        np.testing.assert_allclose(in_double(nn.log_softmax(a)), logs, rtol=rtol, atol=300 * atol)
+        np.testing.assert_allclose(in_double(mx.softmax(a)), np.exp(logs), rtol=300 * rtol, atol=atol)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_extremes_of_columns(dtype):
     with mx.stream(mx.cpu):

@@ -7,20 +7,57 @@
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
-enum { ELEMENTS, PRODUCTS, SQUARES, SPREAD, FACTORS }; /* what is summed; factors are multiplied */
+enum { ELEMENTS, PRODUCTS, SQUARES, SPREAD, POWERS, FACTORS }; /* what is summed; factors are multiplied */
+#define ABOUT_ONE(of) ((of) == SPREAD || (of) == POWERS)       /* what is left without one number for a row */
+
+/* All turns of the next loop as one, which has as many as a register has lanes. */
+#ifdef __clang__
+#define ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define ROLLED _Pragma("GCC unroll 1")
+#endif
+
+/* e^x for x <= 0, of m_exp what that takes: all of 2^n times 2^32 are normal, and so one factor.  Where it is 0, as of
+ * masked elements, its steps would come to subnormal numbers, over which processors take long: they are not taken. */
+TEMPLATE float weight_f32(float x)
+{
+    float zero = ROUNDER_F32 + 127 + 32, near = x < -104 ? 0 : x;
+    struct exp_f32 s = exp_split_f32(near, exp_shifted_f32(near, zero), zero);
+    float y = (1 + exp_tail_f32(s.r)) * pow2_f32(s.n) * 0x1p-32f;
+    return x < -104 ? 0 : y;
+}
+TEMPLATE double weight_f64(double x)
+{
+    struct exp_f64 s = exp_split_f64(x < -746 ? 0 : x);
+    double y = (1 + exp_tail_f64(s.r)) * pow2_f64(s.n - 2046 + 1023 + 64) * 0x1p-64;
+    return x < -746 ? 0 : y;
+}
+
+/* The same of a sum that has a 1 as well, to which what is no normal number would add nothing: 0 for that. */
+TEMPLATE float summand_f32(float x)
+{
+    float zero = ROUNDER_F32 + 127, near = x < -87 ? -87 : x;
+    struct exp_f32 s = exp_split_f32(near, exp_shifted_f32(near, zero), zero);
+    float y = (1 + exp_tail_f32(s.r)) * pow2_f32(s.n);
+    return x < -87 ? 0 : y;
+}
+TEMPLATE double summand_f64(double x)
+{
+    struct exp_f64 s = exp_split_f64(x < -708 ? -708 : x);
+    double y = (1 + exp_tail_f64(s.r)) * pow2_f64(s.n - 1023);
+    return x < -708 ? 0 : y;
+}
 
 #define T float
 #define INT int32_t
 #define SUFFIX f32
 #define ACC double
-#define NOTHING -104 /* e to the power of less is 0 */
 #include "cpu/kernels/reduce_float.inc"
 
 #define T double
 #define INT int64_t
 #define SUFFIX f64
 #define ACC double
-#define NOTHING -746
 #include "cpu/kernels/reduce_float.inc"
 
 #define T int8_t
