@@ -686,6 +686,47 @@ const struct op op_scatter_axis = {
     .jvp = scatter_jvp,   .vmap = scatter_axis_vmap, .fits = scatter_axis_fits,
 };
 
+/* ---- sums of cotangents */
+
+/* As zeros_of makes it. */
+static bool is_zero(mx x)
+{
+    bool is = x->size && array_readable(x);
+    for (int i = 0; i < x->ndim && is; i++) is = x->strides[i] == 0 || x->shape[i] == 1;
+    return is && float_at(x->dtype, array_host(x)) == 0;
+}
+
+/* `to` with what `by` adds to zeros, a place at most for each index; NULL where `by` is something else. */
+static mx added_at(mx by, mx to)
+{
+    enum { OPERANDS = 3 };
+    struct scatter_axis_args a;
+    mx_own in[OPERANDS] = { { NULL } };
+    graph_lock();
+    const struct node *n = by->status == LAZY ? by->node : NULL;
+    bool is = n && n->op == &op_scatter_axis && is_zero(n->in[0]);
+    if (is) {
+        a = *(const struct scatter_axis_args *)n->args;
+        is = a.fold == SCATTER_ADD && n->in[1]->shape[a.axis] == 1;
+    }
+    for (int i = 1; i < OPERANDS && is; i++) mx_keep(&in[i], n->in[i]);
+    graph_unlock();
+    mx y = is ? mx_infer(&op_scatter_axis, &a, OPERANDS, (mx[]){ to, in[1].it, in[2].it }) : NULL;
+    for (int i = 1; i < OPERANDS; i++) mx_drop(&in[i]);
+    return y;
+}
+
+/* Of what was read at few places the derivative is zeros with a few additions: these are made to the other one, which
+ * comes to the same and takes neither zeros nor a sum.  Not where places may meet, whose additions would be rounded in
+ * another order, as they may in a graph for any shape. */
+mx mx_add_cotangents(mx a, mx b)
+{
+    mx y = NULL;
+    if (!shapeless() && !is_nil(a) && !is_nil(b))
+        y = (y = added_at(a, b)) ? y : added_at(b, a);
+    return y ? y : mx_add(a, b);
+}
+
 /* Values broadcast to the shape of the indices, those to x's but for the axis. */
 static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, int axis, enum scatter_fold f)
 {

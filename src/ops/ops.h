@@ -202,6 +202,8 @@ mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_
 /* The reverse: updates has the shape of the indices, then a slice of x. */
 mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
 mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis);
+/* a + b, of one shape and type, for derivatives: without the zeros that what was read at some places comes with. */
+mx mx_add_cotangents(mx a, mx b);
 
 /* Orders (ops/sort.c): stable, NaN last.  _flat: of all elements. */
 mx mx_sort(mx x, int axis);

@@ -115,7 +115,7 @@ static void owned_free(mx_own *v, int n)
     free(v);
 }
 
-static void accumulate(mx_own *slot, mx d) { mx_keep(slot, slot->it ? mx_add(slot->it, d) : d); }
+static void accumulate(mx_own *slot, mx d) { mx_keep(slot, slot->it ? mx_add_cotangents(slot->it, d) : d); }
 
 /* ---- reverse */
 

@@ -470,3 +470,33 @@ def test_equal_updates_share_the_derivative_of_an_extremum(fold, v):
     # of updates that differ only the largest has a part
     _, (dx, dv) = mx.vjp(f, [x, v * mx.array([1.0, 2.0, 3.0, 2.0])], [mx.ones(3)])
     np.testing.assert_allclose(dv, [0, 0.5, 1, 0.5] if v.item() else [0.25, 0.25, 0.5, 0.25])
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("per_row", [1, 3])
+def test_what_is_read_at_places_adds_to_other_derivatives(dtype, per_row):
+    """In whatever order the derivatives meet, and where places meet as well."""
+    rng = np.random.default_rng(per_row)
+    x = mx.array(rng.integers(-8, 9, (4, 6)).astype(np.float32)).astype(dtype)
+    at = mx.array([[1, 1, 5], [0, 0, 0], [3, 2, 3], [-1, 5, 4]])[:, :per_row]
+    want = 2 * np.array(x.astype(mx.float32))
+    square = want.copy()
+    for i, row in enumerate(np.array(at)):
+        np.add.at(want[i], row, 3)
+
+    def read(x):
+        return 3 * mx.take_along_axis(x, at, axis=1).sum()
+
+    for f in (
+        lambda x: read(x) + mx.square(x).sum(),
+        lambda x: mx.square(x).sum() + read(x),
+        lambda x: read(x) / 3 + mx.square(x).sum() + read(x) / 3 + read(x) / 3,
+    ):
+        for g in (mx.grad(f), mx.compile(mx.grad(f)), mx.compile(mx.grad(f), shapeless=True)):
+            np.testing.assert_allclose(np.array(g(x).astype(mx.float32)), want)
+        rows = mx.vmap(mx.grad(lambda x, i: 3 * mx.take(x, i).sum() + mx.square(x).sum()))(x, at)
+        np.testing.assert_allclose(np.array(rows.astype(mx.float32)), want)
+    # a cotangent that somebody keeps stays as it is
+    (dx,) = mx.vjp(lambda x: (x, read(x)), [x], [x, mx.array(1, dtype)])[1]
+    np.testing.assert_allclose(np.array(dx.astype(mx.float32)), want - square / 2)
+    np.testing.assert_allclose(np.array(x.astype(mx.float32)), square / 2)
