@@ -776,25 +776,49 @@ struct row_job {
     bool log; /* of a softmax, its logarithm */
 };
 
-/* Of a row of half type, a tile of float32 at a time: as kernels do it. */
-static double logsumexp_half(const struct row_job *j, const char *x, double *largest)
+/* Elements of rows of half types that are widened together, and of a single row. */
+enum { TOGETHER = 4096, WIDE = 16384 };
+
+/* How many of at most `rows` that is. */
+static int64_t wide_rows(const struct row_job *j, int64_t rows)
+{
+    return least(rows, greatest(TOGETHER / greatest(j->n, 1), 1));
+}
+
+static double largest_half(const struct row_job *j, const char *x)
 {
     float tile[TILE];
     union fold_acc most = reduce_identity(FOLD_MAX, DT_float32);
-    double sum = 0, log_here, here;
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t at = 0; at < j->n; at += TILE) {
-            size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
-            cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, m);
-            if (pass == 0) {
-                cpu->reduce->row[REDUCE_MAX][DT_float32](&most, tile, m);
-            } else {
-                cpu->reduce->logsumexp[DT_float32](&log_here, &here, tile, 1, m);
-                sum += exp(log_here) * exp(here - most.f);
-            }
+    for (int64_t at = 0, m; at < j->n; at += m) {
+        m = least(j->n - at, TILE);
+        cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, (size_t)m);
+        cpu->reduce->row[REDUCE_MAX][DT_float32](&most, tile, (size_t)m);
+    }
+    return most.f;
+}
+
+/* Of a long row of half type, a tile of float32 at a time, about the largest so far: as kernels do it. */
+static double logsumexp_half(const struct row_job *j, const char *x, double *largest)
+{
+    float tile[TILE];
+    double most = -INFINITY, sum = 0, log_here, here;
+    for (int64_t at = 0, m; at < j->n; at += m) {
+        m = least(j->n - at, TILE);
+        cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, (size_t)m);
+        cpu->reduce->logsumexp[DT_float32](&log_here, &here, tile, 1, (size_t)m);
+        if (here - here != 0 && here != -INFINITY) {
+            *largest = largest_half(j, x);
+            return 0;
         }
-    *largest = most.f;
-    return most.f - most.f != 0 ? 0 : log(sum);
+        if (here > most) {
+            sum *= exp(most - here);
+            most = here;
+        }
+        if (most != -INFINITY)
+            sum += exp(log_here) * exp(here - most);
+    }
+    *largest = most;
+    return most - most != 0 ? 0 : log(sum);
 }
 
 /* y = exp(x - most) / sum(exp(x - most)), or its logarithm, likewise. */
@@ -820,13 +844,23 @@ static void softmax_half(const struct row_job *j, char *y, const char *x)
 static void softmax_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct row_job *j = ctx;
-    int64_t at = begin * j->n * (int64_t)j->size;
-    if (!dtype_is_half(j->t)) {
-        softmax_fn *f = j->log ? cpu->reduce->log_softmax[j->t] : cpu->reduce->softmax[j->t];
-        f(j->y + at, j->x + at, (size_t)(end - begin), (size_t)j->n);
-        return;
+    enum dtype work = dtype_is_half(j->t) ? DT_float32 : j->t;
+    softmax_fn *f = j->log ? cpu->reduce->log_softmax[work] : cpu->reduce->softmax[work];
+    float tile[WIDE];
+    for (int64_t rows; begin < end; begin += rows) {
+        const char *x = j->x + begin * j->n * (int64_t)j->size;
+        char *y = j->y + begin * j->n * (int64_t)j->size;
+        rows = work == j->t ? end - begin : wide_rows(j, end - begin);
+        if (work == j->t) {
+            f(y, x, (size_t)rows, (size_t)j->n);
+        } else if (j->n > WIDE) {
+            softmax_half(j, y, x);
+        } else {
+            cpu->cast[j->t][work](tile, x, (size_t)(rows * j->n));
+            f(tile, tile, (size_t)rows, (size_t)j->n);
+            cpu->cast[work][j->t](y, tile, (size_t)(rows * j->n));
+        }
     }
-    for (int64_t i = begin; i < end; i++, at += j->n * (int64_t)j->size) softmax_half(j, j->y + at, j->x + at);
 }
 
 /* log(sum(exp(x - most))) and most, the largest of x, of some rows. */
@@ -834,11 +868,20 @@ static void logsumexp_some(const struct row_job *j, double *log, double *most, i
 {
     int64_t row = j->n * (int64_t)j->size;
     const char *x = j->x + at * row;
+    float tile[WIDE];
     if (!dtype_is_half(j->t)) {
         cpu->reduce->logsumexp[j->t](log, most, x, (size_t)rows, (size_t)j->n);
         return;
     }
-    for (int64_t i = 0; i < rows; i++) log[i] = logsumexp_half(j, x + i * row, &most[i]);
+    for (int64_t i = 0, m; i < rows; i += m) {
+        m = wide_rows(j, rows - i);
+        if (j->n > WIDE) {
+            log[i] = logsumexp_half(j, x + i * row, &most[i]);
+            continue;
+        }
+        cpu->cast[j->t][DT_float32](tile, x + i * row, (size_t)(m * j->n));
+        cpu->reduce->logsumexp[DT_float32](log + i, most + i, tile, (size_t)m, (size_t)j->n);
+    }
 }
 
 static void put_doubles(enum dtype t, char *y, int64_t at, const double *v, int64_t n)
