@@ -190,6 +190,12 @@ TEMPLATE doubles part_f64(const double *p, size_t n, doubles rest)
 }
 #endif
 
+#if REGISTER == 64
+/* Lane at[k] of a in lane k. */
+TEMPLATE floats lanes_at_f32(floats a, __m512i at) { return (floats)_mm512_permutexvar_ps(at, (__m512)a); }
+TEMPLATE doubles lanes_at_f64(doubles a, __m512i at) { return (doubles)_mm512_permutexvar_pd(at, (__m512d)a); }
+#endif
+
 #define V floats
 #define T float
 #define SUFFIX f32
