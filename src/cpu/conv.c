@@ -112,7 +112,7 @@ static void one_piece(void *ctx, int64_t i, char *space)
 {
     const struct forward *f = ctx;
     const struct plain *p = f->p;
-    struct strip s = conv_strip(p, i / f->parts, space);
+    struct strip s = conv_strip(p, i / f->parts, 0, p->channels, space);
     int64_t part = i % f->parts;
     struct places at = { .from = (int64_t *)(space + p->strip_bytes) };
     at.to = at.from + f->pixels + PIXELS_BEHIND;
@@ -142,7 +142,7 @@ static int shared_weights(struct plain *p)
 {
     struct forward f = { .p = p, .convert = p->t != p->ct };
     int threads = conv_threads(p);
-    if (conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1))
+    if (conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1, p->channels))
         return 1;
     f.each = ceil_div(p->out, p->g->nr);
     f.panels = f.each * p->groups;
@@ -177,41 +177,64 @@ enum { TILE = 16 /* pixels whose sums are rounded */ };
 struct own {
     const struct plain *p;
     char *weights; /* taps by channels */
+    size_t lists;  /* bytes of what says where the rows of a strip are */
 };
+
+/* n channels of rows of m pixels. */
+static void multiply_rows(const struct own *o, char *c, int64_t ldc, const struct gemm_row *row, int64_t rows,
+                          const char *x, int64_t first, int64_t m, int64_t n)
+{
+    const struct plain *p = o->p;
+    p->g->channels(c, ldc, row, rows, x, p->axis[2].stride * p->s[3], p->runs, p->n_runs, conv_side(p),
+                   o->weights + first * (int64_t)p->size, p->channels, m, n);
+}
+
+static void round_rows(const struct own *o, const struct strip *s, const struct gemm_row *row, int64_t rows, char *sums)
+{
+    const struct plain *p = o->p;
+    const struct gemm_row here = { 0, 0 };
+    int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3], n = p->channels;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0, m; k < s->count[2]; k += m) {
+            char *y = p->y.p + (row[r].to + k * ldy) * (int64_t)p->item;
+            m = least(TILE, s->count[2] - k);
+            multiply_rows(o, sums, n, &here, 1, s->p + (row[r].from + k * pitch) * (int64_t)p->size, 0, m, n);
+            for (int64_t q = 0; q < m; q++)
+                cpu->cast[p->ct][p->t](y + q * ldy * (int64_t)p->item, sums + q * n * (int64_t)p->size, (size_t)n);
+        }
+}
 
 static void plain_strip(void *ctx, int64_t i, char *space)
 {
     const struct own *o = ctx;
     const struct plain *p = o->p;
-    struct strip s = conv_strip(p, i, space);
-    bool convert = p->t != p->ct;
-    char *sums = space + p->strip_bytes;
-    int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
-    int64_t rows = s.images * s.count[0] * s.count[1], n = p->channels;
-    for (int64_t r = 0; r < rows; r++) {
-        struct pixels at = conv_row(p, &s, r);
-        for (int64_t k = 0, m; k < s.count[2]; k += m) {
-            m = convert ? least(TILE, s.count[2] - k) : s.count[2];
-            char *y = p->y.p + (at.y + k * ldy) * (int64_t)p->item, *c = convert ? sums : y;
-            p->g->channels(c, convert ? n : ldy, at.x + k * pitch * (int64_t)p->size, pitch, p->runs, p->n_runs,
-                           o->weights, n, m, n);
-            for (int64_t q = 0; convert && q < m; q++)
-                cpu->cast[p->ct][p->t](y + q * ldy * (int64_t)p->item, sums + q * n * (int64_t)p->size, (size_t)n);
-        }
+    struct gemm_row *row = (struct gemm_row *)(space + p->strip_bytes);
+    for (int64_t first = 0, n; first < p->channels; first += n) {
+        n = conv_of_block(p, first);
+        struct strip s = conv_strip(p, i, first, n, space);
+        int64_t rows = s.images * s.count[0] * s.count[1];
+        if (first == 0)
+            conv_rows(p, &s, row);
+        if (p->t == p->ct)
+            multiply_rows(o, p->y.p + first * (int64_t)p->size, p->axis[2].step * p->y.s[3], row, rows, s.p, first,
+                          s.count[2], n);
+        else
+            round_rows(o, &s, row, rows, (char *)row + o->lists);
     }
 }
 
 static int own_weights(struct plain *p)
 {
-    int64_t taps = p->axis[0].taps * p->axis[1].taps * p->axis[2].taps;
+    const struct conv_axis *a = p->axis;
+    int64_t taps = a[0].taps * a[1].taps * a[2].taps;
     int threads = conv_threads(p);
     /* What strips have in common is copied for each, and there are few weights beside them. */
-    int64_t strip = STRIP * ceil_div(greatest(p->axis[0].taps, p->axis[1].taps), 3);
-    struct own o = { p, NULL };
-    if (conv_strips(p, strip, threads > 1 ? 6 * threads : 1))
+    int64_t strip = STRIP * ceil_div(greatest(a[0].taps, a[1].taps), 3);
+    if (conv_strips(p, strip, threads > 1 ? 6 * threads : 1, conv_held(p)))
         return 1;
+    struct own o = { .p = p, .lists = to_lines(conv_most_rows(p) * (int64_t)sizeof(struct gemm_row)) };
     size_t weights = to_lines(taps * p->channels * (int64_t)p->size);
-    size_t each = p->strip_bytes + to_lines(TILE * p->channels * (int64_t)p->size);
+    size_t each = p->strip_bytes + o.lists + to_lines(TILE * p->channels * (int64_t)p->size);
     threads = (int)least(threads, p->strips);
     struct buffer *b = buffer_new(weights + (size_t)threads * each);
     if (!b)

@@ -38,7 +38,8 @@ struct plain {
     int64_t seen[3];    /* of the input by a strip */
     bool direct;        /* the input is read where it lies */
     int64_t s[4];       /* strides of what strips see */
-    size_t strip_bytes; /* 0 if direct */
+    int64_t held;       /* channels that a copy has room for, */
+    size_t strip_bytes; /* and its bytes; 0 if direct */
 };
 
 /* What a strip covers, and where its part of the input lies. */
@@ -55,10 +56,11 @@ int conv_parts(const struct conv_args *a, mx x, mx w, mx y, int (*fn)(struct pla
 /* How many threads it is worth. */
 int conv_threads(const struct plain *p);
 /* Chooses strips with at most so many bytes of the input, and at least `strips` of them if there
- * are as many positions.  Fails where a strip would not fit into any memory. */
-int conv_strips(struct plain *p, int64_t bytes, int64_t strips);
-/* Strip i, its input copied into `space` unless it is read where it lies. */
-struct strip conv_strip(const struct plain *p, int64_t i, char *space);
+ * are as many positions; at most `held` channels are copied at a time.  Fails where a strip would not fit into any
+ * memory. */
+int conv_strips(struct plain *p, int64_t bytes, int64_t strips, int64_t held);
+/* n channels of strip i, copied into `space` unless they are read where they lie. */
+struct strip conv_strip(const struct plain *p, int64_t i, int64_t first, int64_t n, char *space);
 /* Offset of tap t in w. */
 int64_t conv_tap(const struct plain *p, int64_t t);
 /* Row r of neighbouring pixels of a strip, s->count[2] of them: where they lie in it and in the result. */
@@ -67,8 +69,32 @@ struct pixels {
     int64_t y;
 };
 struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r);
+/* All rows of a strip: at s->p and in the result, in elements. */
+void conv_rows(const struct plain *p, const struct strip *s, struct gemm_row *row);
+/* How many a strip has at most. */
+int64_t conv_most_rows(const struct plain *p);
 /* x with channels next to each other, in the type computed in if `convert`. */
 mx conv_operand(mx x, bool convert, mx_own *hold);
+
+/* So many taps in a row meet neighbouring pixels. */
+static inline int64_t conv_side(const struct plain *p)
+{
+    return p->axis[2].stride == p->axis[2].dilation ? p->axis[2].taps : 1;
+}
+
+/* Where each channel has weights of its own: the channels that are copied at a time, or from `first` on, as the last
+ * block may be almost twice as long.  What a row of pixels sees of so few stays in the first cache while rows pass
+ * by. */
+static inline int64_t conv_block(const struct plain *p)
+{
+    int64_t lines = 128 / (int64_t)p->size; /* two of the cache, which are fetched together */
+    return p->t != p->ct || conv_side(p) == 1 || p->channels < 2 * lines ? p->channels : lines;
+}
+static inline int64_t conv_of_block(const struct plain *p, int64_t first)
+{
+    return p->channels - first < 2 * conv_block(p) ? p->channels - first : conv_block(p);
+}
+static inline int64_t conv_held(const struct plain *p) { return (p->channels % conv_block(p) ? 2 : 1) * conv_block(p); }
 
 static inline size_t to_lines(int64_t bytes) { return (size_t)(ceil_div(bytes, 64) * 64); }
 

@@ -104,7 +104,7 @@ static int64_t times_bounded(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &c) ? INT64_MAX : c;
 }
 
-int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
+int conv_strips(struct plain *p, int64_t bytes, int64_t strips, int64_t held)
 {
     enum { MOST_BITS = 48 }; /* of a strip's bytes: sizes made of it stay in range */
     struct conv_axis *a = p->axis;
@@ -134,7 +134,8 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
         mx_fail_memory((unsigned long)strip);
         return 1;
     }
-    p->s[3] = p->channels;
+    p->held = p->direct ? p->channels : held;
+    p->s[3] = p->held;
     p->s[2] = p->s[3] * p->seen[2];
     p->s[1] = p->s[2] * p->seen[1];
     p->s[0] = p->s[1] * p->seen[0];
@@ -145,22 +146,23 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
     return 0;
 }
 
-/* `n` pixels of row-by-row input to where they are computed with. */
-static void copy_pixels(const struct plain *p, char *to, const char *from, int64_t n)
+/* `each` channels of n pixels of row-by-row input to where they are computed with. */
+static void copy_pixels(const struct plain *p, char *to, const char *from, int64_t each, int64_t n)
 {
-    int64_t each = p->channels;
-    if (p->x.s[3] == each) {
+    int64_t bytes = each * (int64_t)p->size, pitch = p->held * (int64_t)p->size, step = p->x.s[3] * (int64_t)p->item;
+    if (p->x.s[3] == each && p->held == each) {
         each *= n;
+        bytes *= n;
         n = 1;
     }
-    for (; n > 0; n--, to += each * (int64_t)p->size, from += p->x.s[3] * (int64_t)p->item)
-        if (p->t == p->ct)
-            memcpy(to, from, (size_t)each * p->size);
-        else
+    for (; n > 0; n--, to += pitch, from += step)
+        if (p->t != p->ct)
             cpu->cast[p->t][p->ct](to, from, (size_t)each);
+        else
+            memcpy(to, from, (size_t)bytes);
 }
 
-struct strip conv_strip(const struct plain *p, int64_t i, char *space)
+struct strip conv_strip(const struct plain *p, int64_t i, int64_t first, int64_t n, char *space)
 {
     const struct conv_axis *a = p->axis;
     struct strip r = { .p = space };
@@ -172,16 +174,16 @@ struct strip conv_strip(const struct plain *p, int64_t i, char *space)
         r.count[d] = d == p->split ? least(p->wide, a[d].out - r.begin[d]) : a[d].out;
         at[d] = a[d].at + r.begin[d] * a[d].stride;
     }
-    const char *x = p->x.p + r.image * p->x.s[0] * (int64_t)p->item;
+    const char *x = p->x.p + (r.image * p->x.s[0] + first * p->x.s[4]) * (int64_t)p->item;
     if (p->direct) {
         for (int d = 0; d < 3; d++) x += at[d] * p->x.s[1 + d] * (int64_t)p->item;
         r.p = x;
         return r;
     }
-    int64_t pixel = p->channels * (int64_t)p->size, row = p->seen[2];
+    int64_t pixel = p->held * (int64_t)p->size, row = p->seen[2];
     int64_t begin = least(greatest(0, -at[2]), row);
     int64_t end = greatest(begin, least(row, a[2].in - at[2]));
-    for (int64_t n = 0; n < r.images; n++)
+    for (int64_t image = 0; image < r.images; image++)
         for (int64_t j = 0; j < p->seen[0]; j++)
             for (int64_t k = 0; k < p->seen[1]; k++, space += row * pixel) {
                 int64_t d = at[0] + j, h = at[1] + k;
@@ -191,9 +193,9 @@ struct strip conv_strip(const struct plain *p, int64_t i, char *space)
                 }
                 memset(space, 0, (size_t)(begin * pixel));
                 copy_pixels(p, space + begin * pixel,
-                            x + (n * p->x.s[0] + d * p->x.s[1] + h * p->x.s[2] + (at[2] + begin) * p->x.s[3]) *
+                            x + (image * p->x.s[0] + d * p->x.s[1] + h * p->x.s[2] + (at[2] + begin) * p->x.s[3]) *
                                     (int64_t)p->item,
-                            end - begin);
+                            n, end - begin);
                 memset(space + end * pixel, 0, (size_t)((row - end) * pixel));
             }
     return r;
@@ -218,6 +220,21 @@ struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r)
             (a[1].first + (s->begin[1] + j) * a[1].step) * p->y.s[2] +
             (a[2].first + s->begin[2] * a[2].step) * p->y.s[3],
     };
+}
+
+void conv_rows(const struct plain *p, const struct strip *s, struct gemm_row *row)
+{
+    int64_t rows = s->images * s->count[0] * s->count[1];
+    for (int64_t r = 0; r < rows; r++) {
+        struct pixels at = conv_row(p, s, r);
+        row[r] = (struct gemm_row){ (at.x - s->p) / (int64_t)p->size, at.y };
+    }
+}
+
+int64_t conv_most_rows(const struct plain *p)
+{
+    const struct conv_axis *a = p->axis;
+    return p->some * (p->split == 0 ? p->wide : a[0].out) * (p->split == 1 ? p->wide : a[1].out);
 }
 
 mx conv_operand(mx x, bool convert, mx_own *hold)

@@ -104,15 +104,18 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
     }
 }
 
-static void weight_strip(const struct backward *f, const struct strip *s, char *sums)
+static void weight_strip(const struct backward *f, int64_t i, char *sums, char *space)
 {
     const struct plain *p = f->p;
-    int64_t rows = s->images * s->count[0] * s->count[1];
-    for (int64_t r = 0; r < rows; r++) {
-        struct pixels at = conv_row(p, s, r);
-        p->g->channels_weight(p->y.p + at.y * (int64_t)p->size, p->axis[2].step * p->y.s[3], at.x,
-                              p->axis[2].stride * p->s[3], p->runs, p->n_runs, sums, p->channels, s->count[2],
-                              p->channels);
+    struct gemm_row *row = (struct gemm_row *)(space + p->strip_bytes);
+    for (int64_t first = 0, n; first < p->channels; first += n) {
+        n = conv_of_block(p, first);
+        struct strip s = conv_strip(p, i, first, n, space);
+        if (first == 0)
+            conv_rows(p, &s, row);
+        p->g->channels_weight(p->y.p + first * (int64_t)p->size, p->axis[2].step * p->y.s[3], row,
+                              s.images * s.count[0] * s.count[1], s.p, p->axis[2].stride * p->s[3], p->runs, p->n_runs,
+                              conv_side(p), sums + first * (int64_t)p->size, p->channels, s.count[2], n);
     }
 }
 
@@ -122,13 +125,13 @@ static void one_job(void *ctx, int64_t i, char *space)
     const struct plain *p = f->p;
     int64_t block = i / f->parts;
     char *sums = f->sums + (size_t)(block * f->whole) * p->size;
-    for (int64_t k = block * p->strips / f->blocks; k < (block + 1) * p->strips / f->blocks; k++) {
-        struct strip s = conv_strip(p, k, space);
-        if (f->own)
-            weight_strip(f, &s, sums);
-        else
+    for (int64_t k = block * p->strips / f->blocks; k < (block + 1) * p->strips / f->blocks; k++)
+        if (f->own) {
+            weight_strip(f, k, sums, space);
+        } else {
+            struct strip s = conv_strip(p, k, 0, p->channels, space);
             shared_strip(f, &s, i % f->parts, sums, space + p->strip_bytes);
-    }
+        }
 }
 
 /* All sums of output channels begin to end, into the result. */
@@ -162,7 +165,7 @@ static int run_weight_part(struct plain *p, void *ctx)
     struct backward f = { .p = p, .w = ctx, .own = p->in == 1 && p->out == 1 && p->groups > 1 };
     int64_t pixels = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out, nr = p->g->nr;
     int64_t blocks = f.own ? BLOCKS : least(BLOCKS, ceil_div(pixels, DEPTH));
-    if (conv_strips(p, STRIP, blocks))
+    if (conv_strips(p, STRIP, blocks, f.own ? conv_held(p) : p->channels))
         return 1;
     f.whole = p->out * p->groups * p->depth;
     f.blocks = greatest(1, least(ROOM / (f.whole * (int64_t)p->size), least(blocks, p->strips)));
@@ -172,7 +175,8 @@ static int run_weight_part(struct plain *p, void *ctx)
     int64_t n = f.blocks * f.parts;
     int threads = (int)least(n, conv_threads(p));
     size_t panels = cotangent_bytes(p) + to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
-    size_t each = p->strip_bytes + (f.own ? 0 : panels);
+    size_t rows = to_lines(conv_most_rows(p) * (int64_t)sizeof(struct gemm_row));
+    size_t each = p->strip_bytes + (f.own ? rows : panels);
     size_t sums = to_lines(f.blocks * f.whole * (int64_t)p->size);
     struct buffer *b = buffer_new(sums + (size_t)threads * each);
     if (!b)

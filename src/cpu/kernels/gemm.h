@@ -31,6 +31,11 @@ struct gemm_run {
     int64_t at, n;
 };
 
+/* Where a row of pixels begins, and where what comes of it goes. */
+struct gemm_row {
+    int64_t from, to;
+};
+
 struct gemm_kernel {
     int mr, nr; /* rows and columns of C that the registers hold: widths of the panels of A and B */
     int kc;     /* the longest stretch of K */
@@ -58,13 +63,17 @@ struct gemm_kernel {
      * of which nothing comes.  NULL where there is none. */
     void (*pixels)(void *c, const int64_t *to, const void *a, const int64_t *from, const struct gemm_run *runs,
                    int64_t n_runs, const void *b, int64_t m, int64_t n, bool add);
-    /* The same where every channel has weights of its own: C (m by n) is the sum over runs r of
-     * a[i * rs + runs[r].at + j] * b[r * ldb + j]. */
-    void (*channels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs, int64_t n_runs,
-                     const void *b, int64_t ldb, int64_t m, int64_t n);
-    /* Its derivative: b[r * ldb + j] += sum over i of a[i * rs + runs[r].at + j] * c[i * ldc + j]. */
-    void (*channels_weight)(const void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs,
-                            int64_t n_runs, void *b, int64_t ldb, int64_t m, int64_t n);
+    /* The same where every channel has weights of its own, for rows of m pixels by n channels: c[row->to + i * ldc + j]
+     * is the sum over runs r of a[row->from + i * rs + runs[r].at + j] * b[r * ldb + j].  n_runs is a multiple of
+     * `side`, and of so many runs each is rs behind the one before. */
+    void (*channels)(void *c, int64_t ldc, const struct gemm_row *row, int64_t rows, const void *a, int64_t rs,
+                     const struct gemm_run *runs, int64_t n_runs, int64_t side, const void *b, int64_t ldb, int64_t m,
+                     int64_t n);
+    /* Its derivative: b[r * ldb + j] += sum over rows and i of a[row->from + i * rs + runs[r].at + j] *
+     * c[row->to + i * ldc + j]. */
+    void (*channels_weight)(const void *c, int64_t ldc, const struct gemm_row *row, int64_t rows, const void *a,
+                            int64_t rs, const struct gemm_run *runs, int64_t n_runs, int64_t side, void *b, int64_t ldb,
+                            int64_t m, int64_t n);
     /* X = L^-1 X for a lower triangle L of m <= SOLVE_ROWS rows, element (i, p) at l[i * rs + p * cs], and X of n
      * columns; unit: its diagonal counts as ones.  Strides may be negative: then it is an upper one, from its end.
      * NULL for integers. */
