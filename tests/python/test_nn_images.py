@@ -198,7 +198,7 @@ def spline(a):
     return kernel
 
 
-SHAPES = [(2, 5, 3), (2, 5, 512), (2, 4, 5, 3), (2, 5, 3, 200), (1, 3, 2, 4, 130)]
+SHAPES = [(2, 5, 3), (2, 5, 512), (2, 4, 5, 3), (2, 5, 3, 200), (2, 5, 60, 9), (1, 3, 2, 4, 130)]
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
@@ -208,7 +208,7 @@ SHAPES = [(2, 5, 3), (2, 5, 512), (2, 4, 5, 3), (2, 5, 3, 200), (1, 3, 2, 4, 130
     [(s, a, False) for s in (2, 3, 4, 1.5, 0.6) for a in (False, True)] + [(0.6, False, True), (2, False, True)],
 )
 def test_values_and_derivatives(mode, shape, scale, align_corners, antialias):
-    """By matrices in float64, for short rows and long ones; compiled and mapped it is the same."""
+    """By matrices in float64, for short rows and long ones, few channels and many; compiled and mapped too."""
     x = array(*shape)
     kernel, reach = (line, 1) if mode == "linear" else (spline(-0.5 if antialias else -0.75), 2)
     want, layer = x.astype(np.float64), nn.Upsample(scale, mode, align_corners, antialias)
@@ -229,12 +229,12 @@ def test_values_and_derivatives(mode, shape, scale, align_corners, antialias):
 
 def test_only_neighbours_count():
     """What is infinite stays with the results beside it."""
-    for scale, first, last in ((2, 3, 6), (3, 5, 9)):
-        x = np.ones((1, 5, 512), np.float32)
+    for scale, first, last, channels in ((2, 3, 6, 512), (2, 3, 6, 8), (3, 5, 9, 512)):
+        x = np.ones((1, 5, 512 // channels, channels), np.float32)
         x[:, 2] = np.inf
-        y = np.array(nn.Upsample(scale, "linear")(mx.array(x)))
+        y = np.array(nn.Upsample((scale, 1), "linear")(mx.array(x)))
         places = np.arange(5 * scale)
-        np.testing.assert_array_equal(np.isinf(y[0, :, 7]), (places >= first) & (places <= last))
+        np.testing.assert_array_equal(np.isinf(y[0, :, 0, 7]), (places >= first) & (places <= last))
         assert not np.isnan(y).any()
 
 

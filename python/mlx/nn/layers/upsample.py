@@ -10,6 +10,7 @@ have the same ends.
 """
 
 import functools
+import itertools
 import math
 from array import array
 from typing import Literal
@@ -18,6 +19,9 @@ import mlx.core as mx
 
 from .base import Module
 
+# The fewest channels, and the largest scale, that are worth a convolution.
+_CHANNELS = 16
+_FAR = 4
 # Elements of the rows behind an axis that are long enough for a kernel call of their own.
 _LONG = 512
 
@@ -144,6 +148,23 @@ def _by_windows(x, axis, phases, reach):
 
 
 @functools.lru_cache(64)
+def _between(scales, kernel, reach):
+    """The kernel at all distances of results from values: sizes along each axis, and numbers."""
+    sides = [[kernel((t + 0.5) / s - reach) for t in range(2 * reach * s)] if s > 1 else [1.0] for s in scales]
+    return tuple(map(len, sides)), array("d", map(math.prod, itertools.product(*sides)))
+
+
+def _by_convolution(x, scales, kernel, reach):
+    """All axes in one pass, of even scales: a convolution of each channel, with the same weights, of what `_wider`
+    gives with zeros between the values, which nobody multiplies."""
+    channels = x.shape[-1]
+    sizes, weights = _between(scales, kernel, reach)
+    w = mx.broadcast_to(mx.array(weights, x.dtype).reshape(1, *sizes, 1), (channels, *sizes, 1))
+    around = [s // 2 - 1 if s > 1 else 0 for s in scales]
+    return mx.conv_general(x, w, padding=around, input_dilation=list(scales), groups=channels)
+
+
+@functools.lru_cache(64)
 def _taps(n, scale, kernel, reach, align_corners, antialias):
     """For the first, second, ... term of the sums: the numbers of the x_j and the weights."""
     stretch = max(1 / scale, 1) if antialias else 1
@@ -179,6 +200,12 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
             _length(x.shape[axis], scale)
         return _wider(x, axis, reach)
 
+    def is_convolution(x):
+        if not all(by_whole(s) and (s == 1 or s % 2 == 0) for s in scale_factor):
+            return False
+        fits = x.ndim <= 5 and x.dtype == mx.float32 and not mx._of_any_size(x)
+        return fits and 1 < max(scale_factor) <= _FAR and x.size > 0 and x.shape[-1] >= _CHANNELS
+
     def resample(x, axis, scale):
         if by_whole(scale):
             phases = _phases(int(scale), kernel, reach)
@@ -189,7 +216,11 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
         behind = (1,) * (x.ndim - axis - 1)
         return sum(mx.take(x, mx.array(j), axis=axis) * mx.array(w, weighed).reshape(-1, *behind) for j, w in taps)
 
-    y = _along_axes(_along_axes(x, scale_factor, wide), scale_factor, resample)
+    y = _along_axes(x, scale_factor, wide)
+    if is_convolution(y):
+        y = _by_convolution(y, tuple(map(int, scale_factor)), kernel, reach)
+    else:
+        y = _along_axes(y, scale_factor, resample)
     return y.astype(x.dtype) if mx.issubdtype(x.dtype, mx.inexact) else y
 
 
