@@ -26,10 +26,9 @@ enum {
     LARGE = 1 << 17, /* items of more are not in a cache any more */
 };
 
-/* Of n numbers: their mean, and the sum of squares about it; what they are multiplied by, when all have been seen. */
-struct moments {
-    double n, mean, squares, scale;
-};
+/* Of each group of a piece: how many numbers were seen, their mean, and the sum of squares about it; of the first piece
+ * of an item, when all have been seen, what they are multiplied by. */
+enum moment { SEEN, MEAN, SQUARES, SCALE, MOMENTS };
 
 struct group_job {
     const struct group_norm_args *a;
@@ -42,15 +41,26 @@ struct group_job {
     bool side_by_side;                                     /* are the channels of a group */
     int64_t of_group;                                      /* so many channels are */
     int64_t groups, items, places, channels, each, pieces; /* `each` places to a piece, so many pieces to an item */
-    struct moments *part;                                  /* of each piece of each item: those of the groups */
+    double *part;                                          /* of each piece of each item: moments of the groups */
+    double *weight;                                        /* of each channel; 1 where there is none */
+    int32_t *group;                                        /* that each channel is of */
 };
 
-static void put_together(struct moments *to, const struct moments *m)
+static double *moment_at(const struct group_job *j, int64_t piece, enum moment which)
 {
-    double n = to->n + m->n, d = m->mean - to->mean;
-    to->mean += d * (m->n / n);
-    to->squares += m->squares + d * d * (to->n * m->n / n);
-    to->n = n;
+    return j->part + (piece * MOMENTS + which) * j->groups;
+}
+
+/* To the moments of groups, of n numbers each, those of m more numbers each. */
+static void put_together(double *mean, double *squares, double n, const double *more, const double *more_squares,
+                         double m, int64_t groups)
+{
+    const double to = m / (n + m), apart = n * m / (n + m);
+    for (int64_t g = 0; g < groups; g++) {
+        double d = more[g] - mean[g];
+        mean[g] += d * to;
+        squares[g] += more_squares[g] + d * d * apart;
+    }
 }
 
 /* Of some channels those of one group: the first, and how many, so far apart. */
@@ -146,77 +156,82 @@ static void store_tile(const struct walk *w)
         cpu->cast[DT_float32][j->t](w->to + r * j->channels * (int64_t)j->size, w->tile + r * w->m, (size_t)w->m);
 }
 
-/* Adds to those of groups the moments of m channels from c on, each of n numbers. */
-static void add_channels(const struct group_job *j, struct moments *group, int64_t c, int64_t m, double n,
-                         const double *mean, const double *squares)
+/* Adds to those of the groups of a piece the moments of m channels from c on, each of n numbers. */
+static void add_channels(const struct group_job *j, int64_t piece, int64_t c, int64_t m, double n, const double *mean,
+                         const double *squares)
 {
+    double *seen = moment_at(j, piece, SEEN), *to = moment_at(j, piece, MEAN), *about = moment_at(j, piece, SQUARES);
     int64_t g, end;
+    if (j->of_group == 1) {
+        seen[c] = n; /* of the first as of all */
+        memcpy(to + c, mean, (size_t)m * sizeof *to);
+        memcpy(about + c, squares, (size_t)m * sizeof *about);
+        return;
+    }
     for (groups_of(j, c, m, &g, &end); g < end; g++) {
         struct members of = members_of(j, g, c, m);
-        struct moments some = { n * (double)of.n, 0, 0, 0 };
+        double count = (double)of.n, middle = 0, sum = 0;
         if (of.n == 0)
             continue;
-        EACH_MEMBER(i, of) some.mean += mean[i];
-        some.mean /= (double)of.n;
-        EACH_MEMBER(i, of) some.squares += squares[i] + n * (mean[i] - some.mean) * (mean[i] - some.mean);
-        put_together(&group[g], &some);
+        EACH_MEMBER(i, of) middle += mean[i];
+        middle /= count;
+        EACH_MEMBER(i, of) sum += squares[i] + n * (mean[i] - middle) * (mean[i] - middle);
+        put_together(to + g, about + g, seen[g], &middle, &sum, n * count, 1);
+        seen[g] += n * count;
     }
 }
 
 static void moments_of_piece(const struct group_job *j, int64_t k)
 {
-    struct moments *group = j->part + k * j->groups;
     struct walk w;
     double mean[COLS], squares[COLS];
-    for (int64_t g = 0; g < j->groups; g++) group[g] = (struct moments){ 0, 0, 0, 0 };
+    memset(moment_at(j, k, SEEN), 0, (size_t)(SCALE * j->groups) * sizeof(double));
     begin_walk(&w, j, NULL, k, ROWS);
     while (next_channels(&w)) {
         for (int64_t i = 0; i < w.m; i++) mean[i] = squares[i] = 0;
         while (next_places(&w))
             cpu->norm->moments[j->work](mean, squares, w.x, w.apart, (size_t)w.rows, (size_t)w.m, w.place - w.first);
-        add_channels(j, group, w.c, w.m, (double)(w.last - w.first), mean, squares);
+        add_channels(j, k, w.c, w.m, (double)(w.last - w.first), mean, squares);
     }
 }
 
 /* The moments of the pieces of an item become, in the first of them, those of the item. */
 static void finish_item(const struct group_job *j, int64_t item)
 {
-    struct moments *all = j->part + item * j->pieces * j->groups;
-    for (int64_t g = 0; g < j->groups; g++) {
-        for (int64_t p = 1; p < j->pieces; p++) put_together(&all[g], &all[p * j->groups + g]);
-        double var = all[g].squares / all[g].n;
-        all[g].scale = 1 / sqrt(var + j->a->eps);
-        int64_t at = (item * j->groups + g) * (int64_t)dtype_size(j->work);
-        cpu->cast[DT_float64][j->work](j->mean + at, &all[g].mean, 1);
-        cpu->cast[DT_float64][j->work](j->var + at, &var, 1);
+    int64_t first = item * j->pieces, at = item * j->groups * (int64_t)dtype_size(j->work);
+    double *mean = moment_at(j, first, MEAN), *squares = moment_at(j, first, SQUARES),
+           *scale = moment_at(j, first, SCALE);
+    double n = moment_at(j, first, SEEN)[0]; /* as many of each group */
+    for (int64_t k = first + 1; k < first + j->pieces; k++) {
+        double m = moment_at(j, k, SEEN)[0];
+        put_together(mean, squares, n, moment_at(j, k, MEAN), moment_at(j, k, SQUARES), m, j->groups);
+        n += m;
     }
-}
-
-static double number(enum dtype t, const void *x, int64_t i)
-{
-    return t == DT_float64 ? ((const double *)x)[i] : (double)((const float *)x)[i];
+    for (int64_t g = 0; g < j->groups; g++) {
+        squares[g] /= n; /* the variance */
+        scale[g] = 1 / sqrt(squares[g] + j->a->eps);
+    }
+    cpu->cast[DT_float64][j->work](j->mean + at, mean, (size_t)j->groups);
+    cpu->cast[DT_float64][j->work](j->var + at, squares, (size_t)j->groups);
 }
 
 static void scale_piece(const struct group_job *j, int64_t k)
 {
-    const struct moments *group = j->part + k / j->pieces * j->pieces * j->groups;
+    int64_t first = k / j->pieces * j->pieces;
+    const double *mean = moment_at(j, first, MEAN), *scale = moment_at(j, first, SCALE);
     struct walk w;
-    double of[3][COLS], by[3][COLS]; /* mean, scale and shift; in the type computed in */
+    static const double none[COLS];
+    double of[2][COLS], by[2][COLS]; /* mean and scale; in the type computed in */
     begin_walk(&w, j, NULL, k, j->places);
     while (next_channels(&w)) {
-        int64_t g, end;
-        for (groups_of(j, w.c, w.m, &g, &end); g < end; g++) {
-            struct members some = members_of(j, g, w.c, w.m);
-            EACH_MEMBER(i, some)
-            {
-                of[0][i] = group[g].mean;
-                of[1][i] = group[g].scale * (j->w ? number(j->work, j->w, w.c + i) : 1);
-                of[2][i] = j->b ? number(j->work, j->b, w.c + i) : 0;
-            }
+        for (int64_t i = 0; i < w.m; i++) {
+            of[0][i] = mean[j->group[w.c + i]];
+            of[1][i] = scale[j->group[w.c + i]] * j->weight[w.c + i];
         }
-        for (int i = 0; i < 3; i++) cpu->cast[DT_float64][j->work](by[i], of[i], (size_t)w.m);
+        for (int i = 0; i < 2; i++) cpu->cast[DT_float64][j->work](by[i], of[i], (size_t)w.m);
+        const void *shift = j->b ? (const char *)j->b + (size_t)w.c * dtype_size(j->work) : (const void *)none;
         while (next_places(&w)) {
-            cpu->norm->channel_scale[j->work](w.y, w.x, w.apart, (size_t)w.rows, (size_t)w.m, by[0], by[1], by[2]);
+            cpu->norm->channel_scale[j->work](w.y, w.x, w.apart, (size_t)w.rows, (size_t)w.m, by[0], by[1], shift);
             store_tile(&w);
         }
     }
@@ -287,6 +302,24 @@ static void cut(struct group_job *j, mx x)
     j->pieces = ceil_div(j->places, j->each);
 }
 
+/* Room for so many doubles more, and what is known of each channel. */
+static int know_channels(struct group_job *j, int64_t doubles)
+{
+    j->part = mx_malloc((size_t)(doubles + j->channels) * sizeof(double) + (size_t)j->channels * sizeof *j->group);
+    if (!j->part)
+        return 1;
+    j->weight = j->part + doubles;
+    j->group = (int32_t *)(j->weight + j->channels);
+    for (int64_t g = 0; g < j->groups; g++) {
+        struct members of = members_of(j, g, 0, j->channels);
+        EACH_MEMBER(c, of) j->group[c] = (int32_t)g;
+    }
+    if (j->w)
+        cpu->cast[j->work][DT_float64](j->weight, j->w, (size_t)j->channels);
+    for (int64_t c = 0; c < j->channels && !j->w; c++) j->weight[c] = 1;
+    return 0;
+}
+
 int run_group_norm(const struct run *r)
 {
     const struct group_norm_args *a = r->args;
@@ -300,14 +333,13 @@ int run_group_norm(const struct run *r)
     for (int i = 1; i < r->nin && !failed; i++) failed = is_nil(part[i] = row_major_as(r->x[i], work, &hold[i]));
     if (!failed && x->size) {
         cut(&j, x);
-        j.part = mx_malloc((size_t)(j.items * j.pieces * j.groups) * sizeof *j.part);
-        failed = !j.part;
+        j.w = a->weight ? host(part[1]) : NULL;
+        failed = know_channels(&j, j.items * j.pieces * j.groups * MOMENTS);
     }
     failed = failed || out_new(r, 1) || out_new(r, 2) || out_over(r, 0, 0);
     if (!failed && x->size) {
         j.x = host(part[0]);
         j.y = host(r->y[0]);
-        j.w = a->weight ? host(part[1]) : NULL;
         j.b = a->bias ? host(part[1 + a->weight]) : NULL;
         j.mean = host(r->y[1]);
         j.var = host(r->y[2]);
@@ -349,14 +381,15 @@ static void set_column(const struct slopes_job *s, int64_t slot, int i, const do
     const struct group_job *j = &s->of;
     double by[COLS];
     for (int64_t c = 0, m; c < j->channels; c += m) {
-        int64_t g, end;
         m = least(COLS, j->channels - c);
-        for (groups_of(j, c, m, &g, &end); g < end; g++) {
-            struct members of = members_of(j, g, c, m);
-            EACH_MEMBER(k, of) by[k] = v[g];
-        }
+        for (int64_t k = 0; k < m; k++) by[k] = v[j->group[c + k]];
         cpu->cast[DT_float64][j->work](column_at(s, slot, i) + (size_t)c * dtype_size(j->work), by, (size_t)m);
     }
+}
+
+static double number(enum dtype t, const void *x, int64_t i)
+{
+    return t == DT_float64 ? ((const double *)x)[i] : (double)((const float *)x)[i];
 }
 
 static void begin_slopes(const struct slopes_job *s, int64_t item, int64_t slot)
@@ -381,17 +414,6 @@ static void slopes_of_piece(const struct slopes_job *s, int64_t k, int64_t slot,
     }
 }
 
-/* dx may be written over them. */
-static void copy_weights(const struct slopes_job *s, int64_t slot)
-{
-    const struct group_job *j = &s->of;
-    const double one = 1;
-    if (j->w)
-        memcpy(column_at(s, slot, 2), j->w, (size_t)j->channels * dtype_size(j->work));
-    for (int64_t c = 0; c < j->channels && !j->w; c++)
-        cpu->cast[DT_float64][j->work](column_at(s, slot, 2) + (size_t)c * dtype_size(j->work), &one, 1);
-}
-
 /* The sums of an item's channels become what its columns have; those with x - mean are scaled. */
 static void finish_slopes(const struct slopes_job *s, int64_t item, int64_t slot, double *sum)
 {
@@ -403,9 +425,8 @@ static void finish_slopes(const struct slopes_job *s, int64_t item, int64_t slot
         shift[g] = along[g] = 0;
         EACH_MEMBER(c, of)
         {
-            double w = j->w ? number(j->work, j->w, c) : 1;
-            shift[g] += w * sum[c];
-            along[g] += w * dot[c];
+            shift[g] += j->weight[c] * sum[c];
+            along[g] += j->weight[c] * dot[c];
         }
         scale[g] = 1 / sqrt(number(j->work, j->var, item * j->groups + g) + j->a->eps);
         shift[g] /= n;
@@ -415,7 +436,7 @@ static void finish_slopes(const struct slopes_job *s, int64_t item, int64_t slot
     set_column(s, slot, 1, scale);
     set_column(s, slot, 3, shift);
     set_column(s, slot, 4, along);
-    copy_weights(s, slot);
+    cpu->cast[DT_float64][j->work](column_at(s, slot, 2), j->weight, (size_t)j->channels);
 }
 
 static void project_piece(const struct slopes_job *s, int64_t k, int64_t slot)
@@ -520,8 +541,7 @@ static void slopes_of_groups(struct slopes_job *s, bool by_item)
         for (int64_t c = 0; c < 2 * j->channels; c++) s->totals[c] += totals_at(s, i)[c];
 }
 
-/* What goes to x may be written over any operand: an item's means are read before, as is the weight where there is but
- * one item. */
+/* What goes to x may be written over any operand: an item's means are read before, as are the weights. */
 int run_group_norm_vjp(const struct run *r)
 {
     const struct group_norm_vjp_args *a = r->args;
@@ -538,14 +558,14 @@ int run_group_norm_vjp(const struct run *r)
         failed = is_nil(part[i] = i < 2 ? row_major(r->x[i], &hold[i]) : row_major_as(r->x[i], s.of.work, &hold[i]));
     if (!failed && x->size) {
         by_item = item_by_item(&s.of, LARGE / 2);
-        failed = cut_items(&s, by_item);
+        s.of.w = a->weight ? host(part[2]) : NULL;
+        failed = know_channels(&s.of, 0) || cut_items(&s, by_item);
     }
     for (int k = 1; k < r->nout && !failed; k++) failed = out_new(r, k);
     failed = failed || out_over_any(r, 0);
     if (!failed && x->size) {
         s.of.x = host(part[0]);
         s.v = host(part[1]);
-        s.of.w = a->weight ? host(part[2]) : NULL;
         s.of.mean = host(part[2 + a->weight]);
         s.of.var = host(part[3 + a->weight]);
         s.of.y = host(r->y[0]);
@@ -558,6 +578,7 @@ int run_group_norm_vjp(const struct run *r)
         for (int k = 1; k < r->nout; k++) memset(host(r->y[k]), 0, (size_t)nbytes(r->y[k]));
     }
     free(s.sums);
+    free(s.of.part);
     for (int i = 0; i < 5; i++) mx_drop(&hold[i]);
     return failed;
 }
