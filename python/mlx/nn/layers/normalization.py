@@ -218,4 +218,4 @@ class BatchNorm(_Affine):
         dtype = mx.result_type(self.running_mean, dtype)  # not that of the sums, which half types have in float32
         mean = (self.running_mean * keep + mean).astype(dtype)
         var = (self.running_var * keep + var).astype(dtype)
-        self.update({"running_mean": mean, "running_var": var})  # both, or none where a signal comes
+        dict.update(self, running_mean=mean, running_var=var)  # in one call: both, or none where a signal comes
