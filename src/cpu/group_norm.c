@@ -242,9 +242,10 @@ static void find_moments(void *ctx, int64_t begin, int64_t end)
     for (int64_t k = begin; k < end; k++) moments_of_piece(ctx, k);
 }
 
+/* Backwards, as below: what was seen last for the sums is in the cache still. */
 static void scale_pieces(void *ctx, int64_t begin, int64_t end)
 {
-    for (int64_t k = begin; k < end; k++) scale_piece(ctx, k);
+    for (int64_t k = end; k-- > begin;) scale_piece(ctx, k);
 }
 
 static void whole_items(void *ctx, int64_t begin, int64_t end)
@@ -486,7 +487,7 @@ static void slopes_of_pieces(void *ctx, int64_t begin, int64_t end)
 static void project_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct slopes_job *s = ctx;
-    for (int64_t k = begin; k < end; k++) project_piece(s, k, k / s->of.pieces);
+    for (int64_t k = end; k-- > begin;) project_piece(s, k, k / s->of.pieces);
 }
 
 /* Those of each item's pieces, in their order, are added to the first. */
