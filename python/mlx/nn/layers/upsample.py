@@ -54,9 +54,7 @@ def _size(x, axis):
     return x.shape[axis]
 
 
-def _along_axes(x, scale_factor, resample):
-    """`resample(x, axis, scale)` for each axis whose scale is not 1: what makes x smaller first, and last the axes
-    before others, along which whole rows of these are added."""
+def _check(x, scale_factor):
     if x.ndim != len(scale_factor) + 2:
         raise mx.Error(
             f"[Upsample] expected an array (N, ..., C) with one axis in between for each of the scales "
@@ -64,6 +62,11 @@ def _along_axes(x, scale_factor, resample):
         )
     for scale in scale_factor:
         _check_scale(scale)
+
+
+def _along_axes(x, scale_factor, resample):
+    """`resample(x, axis, scale)` for each axis whose scale is not 1: what makes x smaller first, and last the axes
+    before others, along which whole rows of these are added."""
     for axis, scale in sorted(enumerate(scale_factor, 1), key=lambda a: (a[1], a[0] if a[1] < 1 else -a[0])):
         if scale != 1:
             x = resample(x, axis, scale)
@@ -82,6 +85,7 @@ def upsample_nearest(x: mx.array, scale_factor: tuple):
         nearest = [i * n // m if scale < 1 else round(((2 * i + 1) * n / m - 1) / 2) for i in range(m)]
         return mx.take(x, mx.array(nearest), axis=axis)
 
+    _check(x, scale_factor)
     return _along_axes(x, scale_factor, resample)
 
 
@@ -154,10 +158,21 @@ def _between(scales, kernel, reach):
     return tuple(map(len, sides)), array("d", map(math.prod, itertools.product(*sides)))
 
 
+@functools.lru_cache(64)
+def _inside(n, more, apart):
+    """Where along an axis of n the values are that `_wider` makes of it, such of one being so far apart."""
+    return array("i", [min(max(j, 0), n - 1) * apart for j in range(-more, n + more)])
+
+
 def _by_convolution(x, scales, kernel, reach):
-    """All axes in one pass, of even scales: a convolution of each channel, with the same weights, of what `_wider`
-    gives with zeros between the values, which nobody multiplies."""
-    channels = x.shape[-1]
+    """All axes in one pass, of even scales: a convolution of each channel, with the same weights, of the values with
+    zeros between them, which nobody multiplies."""
+    n, *lengths, channels = x.shape
+    numbers, wider = mx.array(0, mx.int32), [n + 2 * reach * (s > 1) for n, s in zip(lengths, scales, strict=True)]
+    for i, s in enumerate(scales):
+        along = mx.array(_inside(lengths[i], reach * (s > 1), math.prod(lengths[i + 1 :])))
+        numbers = numbers[..., None] + along
+    x = mx.take(x.flatten(1, -2), numbers.flatten(), axis=1).reshape(n, *wider, channels)
     sizes, weights = _between(scales, kernel, reach)
     w = mx.broadcast_to(mx.array(weights, x.dtype).reshape(1, *sizes, 1), (channels, *sizes, 1))
     around = [s // 2 - 1 if s > 1 else 0 for s in scales]
@@ -191,20 +206,19 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
     def by_whole(scale):
         return scale == int(scale) and scale > 0 and not align_corners and not antialias
 
+    def is_convolution(x):
+        if not all(by_whole(s) and (s == 1 or s % 2 == 0) for s in scale_factor):
+            return False
+        fits = x.ndim <= 5 and x.dtype == mx.float32 and not mx._of_any_size(x)
+        return fits and 1 < max(scale_factor) <= _FAR and 0 < x.size < 1 << 31 and x.shape[-1] >= _CHANNELS
+
     def wide(x, axis, scale):
         """Before x grows, since that adds a copy of it."""
-        x = x.astype(mx.float64 if x.dtype == mx.float64 else mx.result_type(x.dtype, mx.float32))
         if not by_whole(scale):
             return x
         if not mx._of_any_size(x):
             _length(x.shape[axis], scale)
         return _wider(x, axis, reach)
-
-    def is_convolution(x):
-        if not all(by_whole(s) and (s == 1 or s % 2 == 0) for s in scale_factor):
-            return False
-        fits = x.ndim <= 5 and x.dtype == mx.float32 and not mx._of_any_size(x)
-        return fits and 1 < max(scale_factor) <= _FAR and x.size > 0 and x.shape[-1] >= _CHANNELS
 
     def resample(x, axis, scale):
         if by_whole(scale):
@@ -216,11 +230,14 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
         behind = (1,) * (x.ndim - axis - 1)
         return sum(mx.take(x, mx.array(j), axis=axis) * mx.array(w, weighed).reshape(-1, *behind) for j, w in taps)
 
-    y = _along_axes(x, scale_factor, wide)
+    _check(x, scale_factor)
+    y = x
+    if any(s != 1 for s in scale_factor):
+        y = x.astype(mx.float64 if x.dtype == mx.float64 else mx.result_type(x.dtype, mx.float32))
     if is_convolution(y):
         y = _by_convolution(y, tuple(map(int, scale_factor)), kernel, reach)
     else:
-        y = _along_axes(y, scale_factor, resample)
+        y = _along_axes(_along_axes(y, scale_factor, wide), scale_factor, resample)
     return y.astype(x.dtype) if mx.issubdtype(x.dtype, mx.inexact) else y
 
 
