@@ -148,16 +148,23 @@ static void finish_channels(void *ctx, int64_t begin, int64_t end)
                 (char *)host(f->w) + (o * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w), sums, (size_t)p->in);
 }
 
-static void finish_own(const struct backward *f)
+/* The same of taps begin to end, where each channel has weights of its own. */
+static void finish_taps(void *ctx, int64_t begin, int64_t end)
 {
+    const struct backward *f = ctx;
     const struct plain *p = f->p;
-    int64_t taps = p->depth, size = (int64_t)p->size;
-    for (int64_t b = 1; b < f->blocks; b++) p->g->add(f->sums, f->sums + b * f->whole * size, f->whole);
-    for (int64_t c = 0; c < p->channels; c++)
-        for (int64_t t = 0; t < taps; t++)
-            cpu->cast[p->ct][f->w->dtype]((char *)host(f->w) +
-                                              (c * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w),
-                                          f->sums + (t * p->channels + c) * size, 1);
+    int64_t line = p->channels * (int64_t)p->size, item = (int64_t)itemsize(f->w);
+    char *sums = f->sums + begin * line;
+    for (int64_t b = 1; b < f->blocks; b++)
+        p->g->add(sums, sums + b * f->whole * (int64_t)p->size, (end - begin) * p->channels);
+    for (int64_t t = begin; t < end; t++, sums += line) {
+        char *to = (char *)host(f->w) + conv_tap(p, t) * item;
+        if (p->ct == f->w->dtype)
+            cpu->move[__builtin_ctzl(p->size)](to, p->w.s[0], sums, 1, (size_t)p->channels);
+        else
+            for (int64_t c = 0; c < p->channels; c++)
+                cpu->cast[p->ct][f->w->dtype](to + c * p->w.s[0] * item, sums + c * (int64_t)p->size, 1);
+    }
 }
 
 static int run_weight_part(struct plain *p, void *ctx)
@@ -185,7 +192,7 @@ static int run_weight_part(struct plain *p, void *ctx)
     memset(f.sums, 0, sums);
     crew_for(n, threads, f.sums + sums, each, one_job, &f);
     if (f.own)
-        finish_own(&f);
+        pool_for(p->depth, 1 + WORTH_FOLDED / (f.blocks * p->channels), finish_taps, &f);
     else
         pool_for(p->out * p->groups, 1 + WORTH_FOLDED / (f.blocks * p->depth), finish_channels, &f);
     buffer_release(b);
