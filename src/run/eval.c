@@ -99,6 +99,7 @@ int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_
 enum {
     BRIEF_ENTRIES = 16,
     BRIEF_ELEMENTS = 4096, /* a microsecond or so */
+    AT_ONCE = 1024,        /* elements made under the graph lock, for which others wait no longer than for a walk */
 };
 
 void mx_leave_with(void (*leave)(void *), void *payload)
@@ -938,13 +939,35 @@ static void note_given(struct given *g, struct stream *s)
         g->to[g->n++] = s;
 }
 
+/* Makes x if that is one operation on a few elements that the host has: under the graph lock, where nobody sees what is
+ * between LAZY and READY, that needs no batch, event or turn of a queue.  Returns the node, which x has left; NULL: it
+ * is another, or has failed, and nothing has happened. */
+static struct node *make_at_once(mx x)
+{
+    struct node *n = x->status == LAZY ? x->node : NULL;
+    if (!n || n->nout != 1 || !(n->op->traits & FUSE) || x->size > AT_ONCE || x->event || n->stream->on->alloc ||
+        is_traced(x) || checks_now() != CHECK_NOTHING || !backend_of(n->stream)->supports(n))
+        return NULL;
+    for (int i = 0; i < n->nin; i++)
+        if (!array_readable(n->in[i]))
+            return NULL;
+    struct entry e = { .node = n, .one = x, .before = -1 };
+    leave_node(x);
+    mx_defer_releases(true);
+    int failed = backend_of(n->stream)->run(n->stream, &e);
+    mx_defer_releases(false);
+    if (failed) { /* in a batch it fails again, and is told of */
+        mx_error_clear();
+        x->node = n;
+        return NULL;
+    }
+    atomic_store_explicit(&x->status, READY, memory_order_release);
+    return n;
+}
+
 /* given: where the streams are told, if nobody waits for the results; else NULL. */
 static int evaluate_graph(int n, const mx x[], struct given *given)
 {
-    struct frame few[16];
-    struct tape t = { .now = !given, .stack = few, .few = few, .stack_cap = sizeof few / sizeof *few };
-    struct node *detach_few[8], **detach = detach_few;
-    int n_detach = 0;
     if (mx_failed())
         return 1;
     run_releases();
@@ -952,6 +975,18 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
         takes_long();
         graph_lock();
     }
+    struct node *made = n == 1 && !given ? make_at_once(x[0]) : NULL;
+    if (made) {
+        graph_unlock();
+        mx_defer_releases(true);
+        node_release(made);
+        mx_defer_releases(false);
+        return 0;
+    }
+    struct frame few[16];
+    struct tape t = { .now = !given, .stack = few, .few = few, .stack_cap = sizeof few / sizeof *few };
+    struct node *detach_few[8], **detach = detach_few;
+    int n_detach = 0;
     t.epoch = walk_begin();
     for (int i = 0; i < n && !t.failed; i++) {
         if (x[i]->status == LAZY)
