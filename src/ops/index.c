@@ -717,8 +717,8 @@ static mx added_at(mx by, mx to)
 }
 
 /* Of what was read at few places the derivative is zeros with a few additions: these are made to the other one, which
- * comes to the same and takes neither zeros nor a sum.  Not where places may meet, whose additions would be rounded in
- * another order, as they may in a graph for any shape. */
+ * comes to the same but for the sign of a zero, and takes neither zeros nor a sum.  Not where places may meet, whose
+ * additions would be rounded in another order, as they may in a graph for any shape. */
 mx mx_add_cotangents(mx a, mx b)
 {
     mx y = NULL;

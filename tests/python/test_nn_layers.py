@@ -262,6 +262,16 @@ def test_batch_norm(rng, shape):
     close(layer.running_mean, mean)
 
 
+def test_batch_norm_goes_on_from_statistics_that_are_numbers():
+    layer = nn.BatchNorm(2, momentum=0.5)
+    layer.running_mean, layer.running_var = 1.0, 2.0
+    layer(mx.array([[4.0, 2.0], [6.0, 4.0]]))
+    close(layer.running_mean, [3, 2])
+    close(layer.running_var, [2, 2])
+    close(layer.parameters()["running_mean"], [3, 2])
+    close(layer.eval()(mx.array([[3.0, 2.0]])), [[0, 0]])
+
+
 @pytest.mark.parametrize(
     "weights, inputs, kept",
     [("float16", "float16", "float16"), ("float32", "bfloat16", "float32"), ("float16", "float32", "float32")],

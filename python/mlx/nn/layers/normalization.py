@@ -13,6 +13,8 @@ import mlx.core as mx
 
 from .base import Module, _check_sizes
 
+_STATISTICS = {"running_mean", "running_var"}
+
 
 def _wide(x):
     """x in a type that sums well: half types become float32."""
@@ -219,3 +221,5 @@ class BatchNorm(_Affine):
         mean = (self.running_mean * keep + mean).astype(dtype)
         var = (self.running_var * keep + var).astype(dtype)
         dict.update(self, running_mean=mean, running_var=var)  # in one call: both, or none where a signal comes
+        for name in _STATISTICS & self.__dict__.keys():  # numbers that a program set
+            del self.__dict__[name]
