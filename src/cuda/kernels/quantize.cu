@@ -168,7 +168,7 @@ FN float number_stored(const int f, const struct unpack_args *a, uint32_t v)
                                 : f32_from_bf16((uint16_t)v);
 }
 
-/* Of 8 bits a thread has two pieces of what is one write of half types, whose reads are on their way at once. */
+/* Of 4 and 8 bits a thread has four pieces, each one write of half types, whose reads are on their way at once. */
 #define DEQUANTIZE(format, bits)                                                                            \
     KERNEL(K(cu_dequantize_##format), struct unpack_args)                                                   \
     {                                                                                                       \
