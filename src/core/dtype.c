@@ -23,6 +23,15 @@ double dtype_largest(enum dtype t)
 
 const char *dtype_name(enum dtype t) { return t == DT_bool_ ? "bool" : info[t].name; }
 
+/* Numbers of a kind are among those of the next. */
+static int rank(enum dtype t)
+{
+    char kind = info[t].kind;
+    return kind == 'b' ? 0 : kind == 'f' ? 2 : kind == 'c' ? 3 : 1;
+}
+
+bool dtype_loses(enum dtype from, enum dtype to) { return rank(from) > rank(to); }
+
 /* Signed type of twice the bits of an unsigned one; none holds uint64, which goes to float32. */
 static enum dtype wider_signed(size_t unsigned_size)
 {

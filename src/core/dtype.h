@@ -53,6 +53,8 @@ char dtype_kind(enum dtype t);
 double dtype_largest(enum dtype t);
 const char *dtype_name(enum dtype t); /* "float32"; bool is "bool" */
 enum dtype promote(enum dtype a, enum dtype b);
+/* Does a cast lose more than digits: imaginary parts, fractions, or which number it was that is not 0? */
+bool dtype_loses(enum dtype from, enum dtype to);
 /* The type an array of type `array` and a Python-like scalar of kind 'b', 'i', 'f' or 'c' meet in. */
 enum dtype promote_weak(enum dtype array, char scalar_kind);
 

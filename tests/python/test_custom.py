@@ -265,6 +265,9 @@ def test_exceptions_come_out_unchanged():
         ("vmap", (mx.ones((2, 3)), 1), r"expected shape \(3,\) with a batch of 2, got \(2,3\)"),
         ("vmap", (mx.ones((2, 3)), (0, 1)), "axes"),
         ("vmap", ([], 0), "expected 1 axes from the vmap rule"),
+        ("vjp", X * 1j, "array 0 from the vjp rule: expected dtype float32, got complex64"),
+        ("jvp", X * 1j, "array 0 from the jvp rule: expected dtype float32, got complex64"),
+        ("vmap", (mx.ones((2, 3)) * 1j, 0), "array 0 from the vmap rule: expected dtype float32, got complex64"),
     ],
 )
 def test_rules_that_return_something_else(rule, value, message):
@@ -277,6 +280,41 @@ def test_rules_that_return_something_else(rule, value, message):
             mx.jvp(f, (X,), (X,))
         else:
             mx.vmap(f)(mx.ones((2, 3)))
+
+
+@pytest.mark.parametrize("held, given", [(mx.int32, mx.float32), (mx.bool_, mx.float16), (mx.bool_, mx.int8)])
+def test_rules_whose_results_would_be_cut(held, given):
+    f = mx.custom_function(lambda x: x.astype(held))
+    f.jvp(lambda x, t: mx.zeros((3,), given))
+    f.vmap(lambda x, axis: (mx.zeros((2, 3), given), 0))
+    g = mx.custom_function(lambda x: x.astype(mx.float32))
+    g.vjp(lambda x, c, y: mx.zeros((3,), given))
+    said = f" rule: expected dtype {str(held)[9:].strip('_')}, got {str(given)[9:]}"
+    with pytest.raises(ValueError, match="jvp" + said):
+        mx.jvp(f, (X,), (X,))
+    with pytest.raises(ValueError, match="vmap" + said):
+        mx.vmap(f)(mx.ones((2, 3)))
+    with pytest.raises(ValueError, match="vjp" + said):
+        mx.vjp(g, (X.astype(held),), (X,))
+
+
+def test_results_of_rules_become_of_the_dtype_that_holds_them():
+    f = mx.custom_function(lambda x: x.astype(mx.float16))
+    f.vjp(lambda x, c, y: mx.array([1, 2, 3]))
+    f.jvp(lambda x, t: mx.array([True, False, True]))
+    f.vmap(lambda x, axis: (mx.ones((2, 3)), 0))
+    (d,) = mx.vjp(f, (X,), (X,))[1]
+    (t,) = mx.jvp(f, (X,), (X,))[1]
+    assert (d.dtype, d.tolist()) == (mx.float32, [1, 2, 3])
+    assert (t.dtype, t.tolist()) == (mx.float16, [1, 0, 1])
+    assert mx.vmap(f)(mx.ones((2, 3))).dtype == mx.float16
+
+
+def test_what_is_not_asked_for_may_be_of_any_dtype():
+    f = mx.custom_function(lambda x, i: x[i])
+    f.vjp(lambda x, c, y: (c, mx.zeros(x[1].shape)))
+    i = mx.array([2, 0, 1])
+    assert mx.grad(lambda x: f(x, i).sum())(X).tolist() == [1, 1, 1]
 
 
 def test_one_of_several_that_is_no_array():
