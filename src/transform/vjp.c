@@ -169,7 +169,12 @@ static int seed(const struct recording *g, mx_own ct[], int k, mx value)
         return 1;
     }
     mx_shape_checked(value, y); /* a graph for any shape fails as this does */
-    if (g->dependent[g->roots[k]])
+    if (!g->dependent[g->roots[k]])
+        return mx_failed();
+    if (dtype_loses(value->dtype, y->dtype))
+        mx_fail("[vjp] cotangent %d: expected dtype %s of the result, got %s", k, dtype_name(y->dtype),
+                dtype_name(value->dtype));
+    else
         accumulate(&ct[g->roots[k]], mx_astype(value, (enum dtype)y->dtype));
     return mx_failed();
 }
@@ -276,6 +281,16 @@ static int push_forward(const struct recording *g, const struct recorded *e, con
     return mx_failed();
 }
 
+static int check_tangent(int i, mx x, mx t)
+{
+    if (!same_shape(x, t))
+        mx_fail("[jvp] tangent %d: expected shape %s of the argument, got %s", i, shape_of(x), shape_of(t));
+    else if (dtype_loses(t->dtype, x->dtype))
+        mx_fail("[jvp] tangent %d: expected dtype %s of the argument, got %s", i, dtype_name(x->dtype),
+                dtype_name(t->dtype));
+    return mx_failed();
+}
+
 static int check_tangents(int n, const mx x[], int n_t, const mx tangents[])
 {
     if (n != n_t) {
@@ -283,11 +298,8 @@ static int check_tangents(int n, const mx x[], int n_t, const mx tangents[])
         return 1;
     }
     for (int i = 0; i < n; i++)
-        if (!same_shape(x[i], tangents[i])) {
-            mx_fail("[jvp] tangent %d: expected shape %s of the argument, got %s", i, shape_of(x[i]),
-                    shape_of(tangents[i]));
+        if (check_tangent(i, x[i], tangents[i]))
             return 1;
-        }
     MX_SCOPE(NULL);
     for (int i = 0; i < n; i++) mx_shape_checked(tangents[i], x[i]);
     return mx_failed();

@@ -171,6 +171,32 @@ def test_vjp_and_jvp_of_several_results(x, y):
     assert outs[0].tolist() == [2, 4, 6]
 
 
+@pytest.mark.parametrize(
+    "at, direction",
+    [(mx.float32, mx.complex64), (mx.int32, mx.float32), (mx.int32, mx.bfloat16), (mx.bool_, mx.int32)],
+)
+def test_directions_that_a_cast_would_cut(at, direction):
+    x, t = mx.zeros(2, at), mx.zeros(2, direction)
+    expected = f"expected dtype {str(x.dtype)[9:].strip('_')} of the %s, got {str(direction)[9:]}"
+    with pytest.raises(ValueError, match=r"\[jvp\] tangent 0: " + expected % "argument"):
+        mx.jvp(mx.square, [x], [t])
+    with pytest.raises(ValueError, match="tangent 0: " + expected % "argument"):
+        mx.linearize(mx.square, x)[1](t)
+    with pytest.raises(ValueError, match=r"\[vjp\] cotangent 0: " + expected % "result"):
+        mx.vjp(lambda x: x, [x], [t])
+    with pytest.raises(ValueError, match="cotangent 0: " + expected % "result"):
+        mx.pullback(lambda x: x, x)[1](t)
+
+
+def test_directions_become_of_the_dtype_that_holds_them():
+    z, h = mx.array([1j, 2]), mx.array([1.0, 2.0], mx.float16)
+    assert mx.jvp(mx.square, [z], [mx.ones(2)])[1][0].tolist() == [2j, 4]
+    assert mx.jvp(mx.square, [h], [mx.array([1, 2])])[1][0].dtype == mx.float16
+    assert mx.vjp(mx.square, [h], [mx.ones(2)])[1][0].dtype == mx.float16
+    i = mx.array([1, 0])  # a constant: its cotangent is not looked at
+    assert mx.vjp(lambda x: (x, i), [h], [h, h])[1][0].tolist() == [1, 2]
+
+
 def test_jacobian_rows_and_columns_agree():
     w = mx.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 

@@ -531,6 +531,25 @@ static int odd_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_v
     return failed;
 }
 
+static void directions_of_another_kind(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 };
+    mlx_vector_array x = vector_of(2, v), t = vector_of(1, v), y = { NULL }, dx = { NULL };
+    mlx_closure f = mlx_closure_new_func(product_and_sum);
+    mlx_array i = mlx_array_new_complex(0, 1);
+    OK(mlx_vector_array_append_value(t, i));
+    FAILS(mlx_jvp(&y, &dx, f, x, t), "tangent 1: expected dtype float32 of the argument, got complex64");
+    FAILS(mlx_vjp(&y, &dx, f, x, t), "cotangent 1: expected dtype float32 of the result, got complex64");
+    OK(mlx_jvp(&y, &dx, f, t, x));
+    mlx_array_free(i);
+    mlx_closure_free(f);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(t);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+}
+
 static int fails_quietly(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t, const int *argnums,
                          size_t n)
 {
@@ -1088,6 +1107,7 @@ int main(void)
         cmocka_unit_test(kwargs),
         cmocka_unit_test(value_and_grad),
         cmocka_unit_test(vjp_and_jvp),
+        cmocka_unit_test(directions_of_another_kind),
         cmocka_unit_test(custom_function),
         cmocka_unit_test(checkpoint_and_derivatives_at_a_point),
         cmocka_unit_test(checkpoint_without_results),

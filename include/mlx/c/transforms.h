@@ -38,7 +38,8 @@ MLX_API int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun, const mlx_cl
 MLX_API int mlx_eval(const mlx_vector_array outputs);
 
 /* Forward mode: `res_0` gets the outputs of `fun` at `primals`, `res_1` the Jacobian times
- * `tangents`, one for each output; each tangent has the shape of its primal. */
+ * `tangents`, one for each output; each tangent has the shape of its primal, and becomes of its dtype,
+ * which holds imaginary parts and fractions where the tangent may have some. */
 MLX_API int mlx_jvp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
                     const mlx_vector_array primals, const mlx_vector_array tangents);
 
@@ -58,7 +59,7 @@ MLX_API int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closur
                                size_t argnums_num);
 
 /* Reverse mode: `res_0` gets the outputs of `fun` at `primals`, `res_1` `cotangents` times the
- * Jacobian, one for each primal; each cotangent has the shape of its output. */
+ * Jacobian, one for each primal; each cotangent has the shape of its output, and a dtype as above. */
 MLX_API int mlx_vjp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
                     const mlx_vector_array primals, const mlx_vector_array cotangents);
 
