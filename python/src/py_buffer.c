@@ -587,6 +587,28 @@ static void end_owner(struct released *r) /* with the GIL, which deleters of Pyt
 
 static void release_owner(void *payload) { release_soon(payload); }
 
+/* Do all elements, how many is `size`, have addresses?  They are worked out from what an exporter says, in numbers
+ * that may not hold them. */
+static bool inside_of_memory(const dl_tensor *d, int64_t size, int64_t itemsize)
+{
+    int64_t low = 0, high = 0;
+    uintptr_t first, end;
+    if (!d->data || !size)
+        return true;
+    if (__builtin_add_overflow((uintptr_t)d->data, d->byte_offset, &first))
+        return false;
+    for (int i = 0; i < d->ndim && d->strides; i++) {
+        int64_t far, *edge = d->strides[i] < 0 ? &low : &high;
+        if (__builtin_mul_overflow(d->shape[i] - 1, d->strides[i], &far) || __builtin_add_overflow(*edge, far, edge))
+            return false;
+    }
+    if (!d->strides)
+        high = size - 1;
+    return !__builtin_mul_overflow(low, itemsize, &low) && !__builtin_add_overflow(high, 1, &high) &&
+           !__builtin_mul_overflow(high, itemsize, &high) && !__builtin_add_overflow(first, low, &end) &&
+           !__builtin_add_overflow(first, high, &end);
+}
+
 /* `on` is the stream of a GPU whose memory it is, which is shared then. */
 static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owner, mlx_stream on)
 {
@@ -634,8 +656,12 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
         PyErr_Format(exc_value, "[from_dlpack] expected the data of %lld elements, got none", (long long)size);
         return -1;
     }
-    char *data = d->data ? (char *)d->data + d->byte_offset : (char *)&nothing;
     size_t itemsize = d->dtype.bits / 8;
+    if (!inside_of_memory(d, size, (int64_t)itemsize)) {
+        PyErr_SetString(exc_value, "[from_dlpack] expected strides that stay inside of memory, got some that leave it");
+        return -1;
+    }
+    char *data = d->data && size ? (char *)d->data + d->byte_offset : (char *)&nothing;
     if (on.ctx && wide_complex) {
         PyErr_SetString(exc_conversion, "[from_dlpack] expected complex64 on a GPU, got complex128");
         return -1;

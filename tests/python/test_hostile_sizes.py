@@ -175,6 +175,43 @@ def test_dlpack_without_data_is_empty():
             take(Lying((2, 5), empty=True))
 
 
+class Placed(Lying):
+    """DLPack of ones, whose elements are said to lie elsewhere."""
+
+    def __init__(self, shape, strides=None, offset=0):
+        self.x = np.ones(shape, np.float32)
+        self.strides, self.offset = strides and (ctypes.c_int64 * len(strides))(*strides), offset
+
+    def __dlpack__(self, **kw):
+        capsule = self.x.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        tensor = pointer(capsule, b"dltensor")
+        # behind the shape: strides, byte_offset
+        if self.strides:
+            ctypes.c_void_p.from_address(tensor + 32).value = ctypes.addressof(self.strides)
+        ctypes.c_uint64.from_address(tensor + 40).value = self.offset
+        return capsule
+
+
+@pytest.mark.parametrize("take", [mx.from_dlpack, mx.array, lambda x: mx.from_dlpack(x, copy=True)])
+def test_dlpack_elements_that_have_no_address(take):
+    for placed in (
+        Placed((4, 4), (2**62, 2**62)),
+        Placed((4, 4), (-(2**62), 1)),
+        Placed((2, 2), (2**62, 2**62)),
+        Placed((2,), (2**61,)),
+        Placed((2,), (-(2**60),)),
+        Placed((2,), offset=2**64 - 16),
+        Placed((2,), (2,), offset=2**64 - 16),
+    ):
+        with pytest.raises(ValueError, match="expected strides that stay inside of memory, got some that leave it"):
+            take(placed)
+    assert take(Placed((2, 2), (1, 2))).tolist() == [[1, 1], [1, 1]]
+    assert take(Placed((2, 1), (1, 2**62))).tolist() == [[1], [1]]
+    assert take(Placed((2, 2), (-1, -2), offset=12)).tolist() == [[1, 1], [1, 1]]
+
+
 def test_deleters_of_dlpack_begin_without_an_exception():
     """What they raise is theirs, and the error of from_dlpack arrives."""
     DELETER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
