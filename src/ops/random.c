@@ -226,6 +226,15 @@ static bool real_type(const char *name, enum dtype t)
     return dtype_is_float(t);
 }
 
+/* NULL: not given. */
+static bool real_parameters(const char *name, mx a, mx b)
+{
+    bool real = !(a && dtype_is_complex(a->dtype)) && !(b && dtype_is_complex(b->dtype));
+    if (!real)
+        mx_fail("[%s] expected real parameters, got complex64", name);
+    return real;
+}
+
 /* Do parameters broadcast to the shape that was asked for? */
 static bool fits(const char *name, mx p, int ndim, const int *shape)
 {
@@ -265,7 +274,8 @@ static mx narrowing(mx low, mx high, enum dtype t)
 
 static mx uniform(const char *op, mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
 {
-    if (!real_type(op, t) || !fits(op, low, ndim, shape) || !fits(op, high, ndim, shape))
+    if (!real_type(op, t) || !real_parameters(op, low, high) || !fits(op, low, ndim, shape) ||
+        !fits(op, high, ndim, shape))
         return MX_NIL;
     mx u = unit(op, ndim, shape, t, key), lo = mx_astype(low, t), hi = mx_astype(high, t), by = narrowing(lo, hi, t);
     if (mx_failed() || is_nil(by))
@@ -299,7 +309,7 @@ mx mx_random_normal(int ndim, const int *shape, enum dtype t, mx loc, mx scale, 
         if (scale)
             x = mx_multiply(x, mx_astype(scale, t));
     } else {
-        if (!real_type("normal", t))
+        if (!real_type("normal", t) || !real_parameters("normal", loc, scale))
             return MX_NIL;
         x = signed_unit("normal", ndim, shape, key);
         if (t == DT_float64)
@@ -392,6 +402,8 @@ mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, 
 {
     if (dtype_is_inexact(t))
         return mx_fail("[randint] expected an integer type or bool, got %s", dtype_name(t));
+    if (!real_parameters("randint", low, high))
+        return MX_NIL;
     /* Which way it goes must not depend on whether the bounds are known. */
     double a, b;
     bool exact = known_number(low, &a) && known_number(high, &b) && fabs(a) < 0x1p53 && fabs(b) < 0x1p53 &&
@@ -465,7 +477,8 @@ static mx any_normal(mx lo, mx hi, int ndim, const int *shape, enum dtype t, mx 
 
 mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, enum dtype t, mx key)
 {
-    if (!real_type("truncated_normal", t) || is_nil(lower) || is_nil(upper))
+    if (!real_type("truncated_normal", t) || !real_parameters("truncated_normal", lower, upper) || is_nil(lower) ||
+        is_nil(upper))
         return MX_NIL;
     mx bounds[2] = { mx_astype(lower, t), mx_astype(upper, t) };
     int common[MX_MAX_NDIM];
@@ -602,6 +615,8 @@ mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, en
         return MX_NIL;
     if (!dtype_is_float(t))
         return mx_fail("[multivariate_normal] expected a floating-point dtype, got %s", dtype_name(t));
+    if (!real_parameters("multivariate_normal", mean, cov))
+        return MX_NIL;
     int n = mean->ndim ? dim(mean, -1) : 0;
     if (mean->ndim < 1 || cov->ndim < 2 || dim(cov, -1) != n || dim(cov, -2) != n)
         return mx_fail("[multivariate_normal] expected a mean of shape (..., n) and a covariance of shape (..., n, n), "

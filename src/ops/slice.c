@@ -1154,6 +1154,8 @@ mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx valu
     }
     if (value && value->size != 1)
         return mx_fail("[pad] expected a scalar to pad with, got shape %s", shape_of(value));
+    if (value && dtype_is_complex(value->dtype) && !dtype_is_complex(x->dtype))
+        return mx_fail("[pad] expected a real number to pad %s with, got complex64", dtype_name(x->dtype));
     struct pad_args a = { { x->ndim, lo }, { x->ndim, hi } };
     mx in[2] = { x, value ? mx_astype(mx_reshape(value, 0, NULL), x->dtype) : array_of_int(0, x->dtype) };
     return mx_infer(&op_pad, &a, 2, in);

@@ -380,6 +380,13 @@ def test_pad(mode, width):
     close(mx.pad(mx.array(a), width, constant_values=5), np.pad(a, width, constant_values=5))
 
 
+@pytest.mark.parametrize("value", [1j, mx.array(1j)], ids=["number", "array"])
+def test_pad_with_a_complex_number(value):
+    with pytest.raises(ValueError, match=r"\[pad\] expected a real number to pad float32 with, got complex64"):
+        mx.pad(mx.ones(1), 1, constant_values=value)
+    assert mx.pad(mx.array([2j]), 1, constant_values=value).tolist() == [1j, 2j, 1j]
+
+
 # Making arrays
 
 

@@ -354,6 +354,33 @@ def test_uniform_of_a_range_wider_than_its_type_holds():
         assert abs((x / a).mean()) < 0.1 and x.min() < -0.9 * a and x.max() > 0.9 * a
 
 
+@pytest.mark.parametrize("complex_one", [1j, mx.array(1j)], ids=["number", "array"])
+@pytest.mark.parametrize(
+    "name, draw",
+    [
+        ("uniform", lambda z: r.uniform(z, 1, (2,))),
+        ("uniform", lambda z: r.uniform(0, z, (2,), mx.float16)),
+        ("normal", lambda z: r.normal((2,), loc=z)),
+        ("normal", lambda z: r.normal((2,), scale=z)),
+        ("truncated_normal", lambda z: r.truncated_normal(z, 2)),
+        ("truncated_normal", lambda z: r.truncated_normal(0, z, (2,))),
+        ("randint", lambda z: r.randint(z, 5)),
+        ("randint", lambda z: r.randint(0, z)),
+        ("multivariate_normal", lambda z: r.multivariate_normal(mx.zeros(2) * z, mx.eye(2))),
+        ("multivariate_normal", lambda z: r.multivariate_normal(mx.zeros(2), mx.eye(2) * z)),
+    ],
+)
+def test_real_numbers_have_real_parameters(name, draw, complex_one):
+    with pytest.raises(ValueError, match=rf"\[{name}\] expected real parameters, got complex64"):
+        draw(complex_one)
+
+
+def test_complex_numbers_have_complex_parameters():
+    key = r.key(2)
+    x, y = r.normal((5,), mx.complex64, 2j, 3j, key), r.normal((5,), mx.complex64, key=key)
+    assert mx.allclose(x, 3j * y + 2j).item()
+
+
 def test_draws_that_nobody_evaluates_leave_nothing():
     mx.random.seed(3)
     first = [mx.random.uniform(shape=(2,)) for _ in range(3)]

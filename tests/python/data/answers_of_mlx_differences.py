@@ -81,6 +81,7 @@ no names
     ^raises \w+ mx\.(value_and_)?grad\(f, argnames=
 the imaginary part is thrown away there
     ^raises ValueError mx\.(fft\.rfft|random\.categorical).*complex64
+    ^raises ValueError (mx\.pad|mx\.random\.\w+|nn\.init\.(normal|uniform))\(.*(1 \+ 2j|complex64)
 windows and results of no or negative length
     ^raises ValueError mx\.fft\.i?stft\(.*(win_length=|length=|None, 0\)|-1\))
 as many frequencies as n_fft does not have
