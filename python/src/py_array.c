@@ -422,7 +422,7 @@ static PyObject *nb_index(PyObject *o)
     char kind = dtype_kind(mlx_array_dtype(a));
     if (mlx_array_ndim(a) == 0 && (kind == 'i' || kind == 'u'))
         return array_item(a);
-    PyErr_Format(PyExc_TypeError, "only an integer array without dimensions can be used as an index");
+    PyErr_SetString(exc_conversion, "only an integer array without dimensions can be used as an index");
     return NULL;
 }
 

@@ -24,7 +24,7 @@ static int refuse_slice(PyObject *o)
     for (int i = 0; i < 3 && !PyErr_Occurred(); i++) {
         PyObject *part = PyObject_GetAttrString(o, names[i]);
         if (part && part != Py_None && !PyIndex_Check(part))
-            PyErr_Format(PyExc_TypeError, "slice indices must be integers or None, not %s", type_name(part));
+            PyErr_Format(exc_conversion, "slice indices must be integers or None, not %s", type_name(part));
         Py_XDECREF(part);
     }
     if (PyErr_Occurred())

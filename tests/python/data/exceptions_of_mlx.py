@@ -413,6 +413,19 @@ optim.Optimizer().apply_gradients({"a":x},{"a":x})
 optim.Optimizer().learning_rate
 optim.clip_grad_norm({"a":x},-1)
 optim.clip_grad_norm({"a":3},1)
+x[1.5:3]
+x["a":3]
+x[:2.5]
+x[0:3:"a"]
+x[mx.array([1,2]):3]
+x[mx.array(1.5):3]
+x[0,1.5:3]
+x[:,mx.array([1,2]):]
+x.__setitem__(slice(1.5,3),1)
+x.__setitem__(slice("a",3),1)
+x.__setitem__((0,slice(None,mx.array([1,2]))),1)
+x.at[1.5:3].add(1)
+x.at[0,:mx.array([1,2])].multiply(1)
 """.strip().split("\n")
 CALLS += [f"mx.{name}({arguments})" for name, arguments in cases()]
 
