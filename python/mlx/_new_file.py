@@ -20,7 +20,8 @@ def new_file(op, path):
             with contextlib.suppress(FileNotFoundError):
                 mode = os.stat(path).st_mode & 0o7777
             file = open_beside(path, beside)
-        with io.BufferedWriter(file) as out:
+        with file:  # whose buffer is not written once more where that has failed
+            out = io.BufferedWriter(file)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             yield out

@@ -6,7 +6,7 @@ import reprlib
 import zipfile
 
 import mlx.core as mx
-from mlx._new_file import new_file
+from mlx._new_file import new_file, said
 
 
 def save(file, args, kwargs, compressed):
@@ -27,8 +27,9 @@ def save(file, args, kwargs, compressed):
     path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"[savez] {path} is not a regular file")
-    with new_file("savez", path) as out:
-        write(out, arrays, compressed)
+    op = "savez_compressed" if compressed else "savez"
+    with new_file(op, path) as out:
+        write(Named(out, op, path), arrays, compressed)
 
 
 def path_of(file):
@@ -104,6 +105,29 @@ class Watched:
         self.stream.seek(at)
         self.at = at
         return self.tell()
+
+
+class Named:
+    """A new file whose failures name the operation and the path; those of what arrays are made of stay as they are."""
+
+    def __init__(self, file, op, path):
+        self.file = file
+        self.said = lambda: said(op, "write", path)
+
+    def write(self, data):
+        with self.said():
+            return self.file.write(data)
+
+    def flush(self):
+        with self.said():
+            self.file.flush()
+
+    def seek(self, at):
+        with self.said():  # which flushes
+            return self.file.seek(at)
+
+    def tell(self):
+        return self.file.tell()
 
 
 def write(file, arrays, compressed):
