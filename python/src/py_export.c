@@ -96,15 +96,6 @@ static PyObject *dict_of(mlx_map_string_to_array map)
     return dict;
 }
 
-static int check_results(const struct python_call *p, PyObject *value)
-{
-    if (are_arrays(value))
-        return 0;
-    PyErr_Format(exc_value, "[%s] expected the function to return an array or a list or tuple of arrays, got %s",
-                 p->who, type_name(value));
-    return -1;
-}
-
 static int call_function_of(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named,
                             void *payload)
 {
@@ -113,7 +104,7 @@ static int call_function_of(mlx_vector_array *res, const mlx_vector_array in, co
     PyObject *value = kwargs ? PyObject_Call(p->fun, args, kwargs) : NULL;
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
-    int failed = !value || check_results(p, value) || tree_arrays(value, *res, NULL);
+    int failed = !value || check_arrays(p->who, value) || tree_arrays(value, *res, NULL);
     Py_XDECREF(value);
     if (failed)
         keep_error(p);

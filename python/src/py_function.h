@@ -38,8 +38,8 @@ struct python_call *python_call_new(const char *who, PyObject *fun, PyObject *ar
 mlx_closure closure_of(struct python_call *p);
 /* Keeps the exception that is set, until somebody raises it again. */
 void keep_error(struct python_call *p);
-/* Is the value an array, or a list or tuple of arrays? */
-bool are_arrays(PyObject *value);
+/* Is the value an array, or a list or tuple of arrays?  -1 with an exception that says what it is or holds instead. */
+int check_arrays(const char *who, PyObject *value);
 /* A transform has failed: what the function raised, or else what the library says. */
 void raise_from(struct python_call *p);
 

@@ -142,12 +142,29 @@ PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct py
     return kwargs;
 }
 
-bool are_arrays(PyObject *value)
+/* What is neither an array nor a list or tuple of arrays: the value, or the first of its items that is none, borrowed;
+ * NULL where there is nothing of the kind. */
+static PyObject *other_than_arrays(PyObject *value)
 {
-    bool good = is_array(value) || is_list(value);
-    for (Py_ssize_t i = 0; good && is_list(value) && i < items_size(value); i++)
-        good = is_array(PyList_Check(value) ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i));
-    return good;
+    if (!is_list(value))
+        return is_array(value) ? NULL : value;
+    for (Py_ssize_t i = 0; i < items_size(value); i++) {
+        PyObject *item = PyList_Check(value) ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
+        if (!is_array(item))
+            return item;
+    }
+    return NULL;
+}
+
+int check_arrays(const char *who, PyObject *value)
+{
+    PyObject *other = Py_XNewRef(other_than_arrays(value)); /* names of types may be asked for by code of a user's */
+    if (!other)
+        return 0;
+    PyErr_Format(exc_value, "[%s] expected the function to return an array or a list or tuple of arrays, got %s%s%s",
+                 who, type_name(value), other == value ? "" : " that holds ", other == value ? "" : type_name(other));
+    Py_DECREF(other);
+    return -1;
 }
 
 /* Is the value what was asked for? */
@@ -156,15 +173,8 @@ static int check_value(const struct python_call *p, PyObject *value)
     PyObject *first = value;
     if (p->returns == TREE)
         return 0;
-    if (p->returns == SOME_ARRAYS) {
-        if (are_arrays(value))
-            return 0;
-        PyErr_Format(exc_value,
-                     "[%s] expected the function to return an array or a list or tuple "
-                     "of arrays, got %s",
-                     p->who, type_name(value));
-        return -1;
-    }
+    if (p->returns == SOME_ARRAYS)
+        return check_arrays(p->who, value);
     if (p->returns == SCALAR_AND_MORE && PyTuple_Check(value) && PyTuple_Size(value) > 0)
         first = PyTuple_GetItem(value, 0);
     if (!is_array(first)) {

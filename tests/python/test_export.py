@@ -59,6 +59,25 @@ def test_every_form_of_arguments(path):
             mx.import_function(path)(*args, **kwargs)
 
 
+@pytest.mark.parametrize(
+    "value, got",
+    [
+        (lambda x: ((x, x),), "tuple that holds tuple"),
+        (lambda x: [x, {"a": x}], "list that holds dict"),
+        (lambda x: (x, 1.5, "a"), "tuple that holds float"),
+        (lambda x: {"a": (x,)}, "dict"),
+    ],
+)
+def test_results_of_another_form(path, value, got):
+    said = f"expected the function to return an array or a list or tuple of arrays, got {got}$"
+    x = mx.ones(1)
+    with pytest.raises(ValueError, match=r"\[export_function\] " + said):
+        mx.export_function(path, value, x)
+    with pytest.raises(ValueError, match=r"\[vjp\] " + said):
+        mx.vjp(value, [x], [x])
+    assert not os.path.exists(path)
+
+
 def test_keywords_bind_by_name_alone(path):
     mx.export_function(path, lambda x, z: x - z, mx.array(1.0), z=mx.array(2.0))
     f = mx.import_function(path)
