@@ -457,11 +457,18 @@ FN int m_pow_is_near_f32(float a, float b)
 {
     return (bits_f32(a) - 0x00800000u < 0x7f000000u) & (m_fabs_f32(b) < 32768);
 }
-FN float m_pow_near_f32(float a, float b)
+/* The power in two halves, which loops of the CPU take one after the other: its logarithm, and what that is of. */
+FN struct two_f32 pow_log2_f32(float a, float b)
 {
     struct two_f32 l = log2_two_f32(bits_f32(a), 0);
     float v = b * l.high;
-    return exp2_two_f32(v, MA(b, l.low, MA(b, l.high, -v)));
+    struct two_f32 y = { v, MA(b, l.low, MA(b, l.high, -v)) };
+    return y;
+}
+FN float m_pow_near_f32(float a, float b)
+{
+    struct two_f32 log = pow_log2_f32(a, b);
+    return exp2_two_f32(log.high, log.low);
 }
 /* The same of m >= 0 and any b; NaN does not reach the result where m = 1 or b = 0. */
 FN float pow_of_f32(float m, float b)

@@ -11,7 +11,7 @@
 
 enum { BY_TWO = 128 /* elements of a tile */ };
 
-/* y[i] = m_pow_near_f32(a[i], b[i]), its lines here, n no more than BY_TWO, if f is power; else 0, and nothing is done.
+/* y[i] = m_pow_near_f32(a[i], b[i]), n no more than BY_TWO, if f is power; else 0, and nothing is done.
  * y may be a or b. */
 #if FAST_FMA
 TEMPLATE int zip_by_two_f32(float *y, const float *a, int sa, const float *b, int sb, size_t n, binary_f32 *f)
@@ -21,10 +21,9 @@ TEMPLATE int zip_by_two_f32(float *y, const float *a, int sa, const float *b, in
         return 0;
     IVDEP
     for (size_t i = 0; i < n; i++) {
-        struct two_f32 log = log2_two_f32(bits_f32(a[i * sa]), 0);
-        float c = b[i * sb], v = c * log.high;
-        high[i] = v;
-        low[i] = m_fma_f32(c, log.low, m_fma_f32(c, log.high, -v));
+        struct two_f32 log = pow_log2_f32(a[i * sa], b[i * sb]);
+        high[i] = log.high;
+        low[i] = log.low;
     }
     IVDEP
     for (size_t i = 0; i < n; i++) y[i] = exp2_two_f32(high[i], low[i]);
