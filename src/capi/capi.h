@@ -166,7 +166,6 @@ struct map *capi_map_lend(
     const struct map *m); /* a copy for the handle that a callback is given; NULL after a failure */
 int capi_map_put(struct map *m, const char *key, union slot value);
 int capi_map_end(const char *func, void **ctx, struct map *m);
-#define capi_publish_map(res, m) capi_map_end(__func__, (res) ? &(res)->ctx : NULL, m)
 /* The map of a handle; NULL after a failure. */
 const struct map *capi_map(const char *func, const char *arg, const void *ctx);
 #define capi_in_map(m) capi_map(__func__, #m, (m).ctx)

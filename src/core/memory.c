@@ -234,7 +234,8 @@ bool memory_allows(size_t bytes)
 
 static size_t bytes_of_class(int bin) { return (size_t)(bin % 4 + 5) << (bin / 4 - 2); }
 
-size_t memory_class(size_t bytes, int *bin)
+/* The size that a request is rounded up to, and the number of its class: 4, 5, 6 and 7 times powers of two. */
+static size_t memory_class(size_t bytes, int *bin)
 {
     if (bytes < 256)
         bytes = 256;

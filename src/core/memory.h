@@ -73,8 +73,6 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last);
 /* Writes which blocks in use are the largest, "; the largest are 3 of 1073741824 and 1 of 2097152 bytes" or nothing. */
 enum { MEMORY_LARGEST = 160 };
 void memory_largest(const struct memory *m, char text[MEMORY_LARGEST]);
-/* The size that a request is rounded up to, and the number of its class: 4, 5, 6 and 7 times powers of two. */
-size_t memory_class(size_t bytes, int *bin);
 
 /* Statistics and limits, in bytes: of the host and all devices together; a limit holds for each of them. */
 void memory_count(int64_t bytes); /* the host's, from elsewhere: taken, or below zero given back */

@@ -40,12 +40,11 @@ struct graph;
 /* A graph as a file of its own, not portable; free it.  NULL after mx_fail. */
 char *export_graph(struct graph *g, uint64_t *length);
 
-/* A file as a function: shared by reference, and called from any thread. */
+/* A file as a function, which any thread may call. */
 struct imported;
 struct imported *imported_open(const char *path); /* NULL after mx_fail */
 /* The same of bytes in memory, which are not looked at any more afterwards (they are copied). */
 struct imported *imported_of_bytes(const void *data, size_t n, const char *label);
-void imported_retain(struct imported *f);
 void imported_release(struct imported *f);
 const char *imported_metadata(const struct imported *f, size_t *length);
 /* Pushes the results of the trace that takes these arrays. */

@@ -39,7 +39,6 @@ struct function {
 };
 
 struct imported {
-    atomic_int refs;
     struct file *file;
     char *label, *metadata;
     size_t metadata_length;
@@ -403,7 +402,7 @@ static struct imported *imported_of(struct file *file, const char *label)
             object_release(&file->source.object);
         return NULL;
     }
-    *f = (struct imported){ .refs = 1, .file = file, .label = mx_strdup(label) };
+    *f = (struct imported){ .file = file, .label = mx_strdup(label) };
     if (!f->label || read_all(f)) {
         imported_release(f);
         return NULL;
@@ -426,11 +425,9 @@ struct imported *imported_of_bytes(const void *data, size_t n, const char *label
     return imported_of(file_of(copy, n, false, INT_MAX), label);
 }
 
-void imported_retain(struct imported *f) { atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed); }
-
 void imported_release(struct imported *f)
 {
-    if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
+    if (!f)
         return;
     for (int i = 0; i < f->n; i++) {
         trace_free(&f->traces[i].t);

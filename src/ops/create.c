@@ -185,14 +185,12 @@ static mx triangle(struct size n, struct size m, int64_t k)
     return mx_less_equal(j, i);
 }
 
-mx mx_tri_by(struct size n, struct size m, int k, enum dtype t) { return mx_astype(triangle(n, m, k), t); }
-
 mx mx_tri(int n, int m, int k, enum dtype t)
 {
     const int shape[] = { n < 0 ? 0 : n, m < 0 ? 0 : m }; /* as NumPy */
-    if (!shape[0] || !shape[1]) /* the other may be large */
+    if (!shape[0] || !shape[1])                           /* the other may be large */
         return mx_zeros(2, shape, t);
-    return mx_tri_by(size_is(n), size_is(m), k, t);
+    return mx_astype(triangle(size_is(n), size_is(m), k), t);
 }
 
 static mx part_of_matrix(const char *op, mx x, int k, bool lower)

@@ -111,7 +111,6 @@ mx mx_linspace(double start, double stop, int num, bool endpoint, enum dtype t);
 mx mx_eye(int n, int m, int k, enum dtype t);
 mx mx_tri(int n, int m, int k, enum dtype t);
 mx mx_eye_by(struct size n, struct size m, int k, enum dtype t);
-mx mx_tri_by(struct size n, struct size m, int k, enum dtype t);
 mx mx_tril(mx x, int k);
 mx mx_triu(mx x, int k);
 mx mx_number_of_elements(mx x, const int *axes, int n, bool inverted, enum dtype t);

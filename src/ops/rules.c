@@ -130,9 +130,3 @@ mx batch_all(mx x, int axis, struct size n)
     struct size sizes[MX_MAX_NDIM + 1] = { n };
     return mx_broadcast_by(x, 1 + sizes_like(x, sizes + 1), sizes);
 }
-
-void with_first(int first, struct ints v, int shift, int *out)
-{
-    out[0] = first;
-    for (int i = 0; i < v.n; i++) out[1 + i] = (int)v.v[i] + shift;
-}

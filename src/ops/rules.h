@@ -67,7 +67,5 @@ mx conjugated(mx x);
 struct size batch_size(const struct call *c, const int axis[]);
 mx batch_first(mx x, int axis);
 mx batch_all(mx x, int axis, struct size n);
-/* out[0] = first, out[1 + i] = v[i] + shift */
-void with_first(int first, struct ints v, int shift, int *out);
 
 #endif

@@ -12,14 +12,14 @@
 #include "ops/load.h"
 #include "ops/slice.h"
 
-const struct field slice_args_fields[] = {
+static const struct field slice_args_fields[] = {
     FIELD(slice_args, start), FIELD(slice_args, stop), FIELD(slice_args, step), { 0 }
 };
-const struct field slice_update_args_fields[] = { FIELD(slice_update_args, start),
-                                                  FIELD(slice_update_args, stop),
-                                                  FIELD(slice_update_args, step),
-                                                  ENUM(slice_update_args, fold, SCATTER_MIN),
-                                                  { 0 } };
+static const struct field slice_update_args_fields[] = { FIELD(slice_update_args, start),
+                                                         FIELD(slice_update_args, stop),
+                                                         FIELD(slice_update_args, step),
+                                                         ENUM(slice_update_args, fold, SCATTER_MIN),
+                                                         { 0 } };
 
 struct range range_of(int size, int64_t start, int64_t stop, int64_t step)
 {
@@ -317,8 +317,8 @@ static int slice_update_shapes(const struct call *c, struct spec out[])
     return spec_like(out, x);
 }
 
-/* Where x's own value stays the result of a maximum or minimum. */
-mx fold_keeps(enum scatter_fold f, mx x, mx u)
+/* Where x stays the result of max(x, u) or min(x, u): the tie goes to x. */
+static mx fold_keeps(enum scatter_fold f, mx x, mx u)
 {
     return f == SCATTER_MAX ? mx_greater_equal(x, u) : mx_less_equal(x, u);
 }
@@ -451,7 +451,7 @@ const struct op op_slice_update = {
 /* ---- dynamic slices: the corner is an operand; one that leaves no room for the whole slice is as an index out of
  * range (core/outside.h) */
 
-const struct field dynamic_args_fields[] = {
+static const struct field dynamic_args_fields[] = {
     FIELD(dynamic_args, axes), SIZES(dynamic_args, sizes), ENUM(dynamic_args, outside, OUTSIDE_FOR_MASK), { 0 }
 };
 
@@ -704,7 +704,7 @@ const struct op op_dynamic_slice_update = {
 
 /* ---- split: part k runs from cut k - 1 to cut k */
 
-const struct field split_args_fields[] = {
+static const struct field split_args_fields[] = {
     FIELD(split_args, cuts), FIELD(split_args, axis), SIZES(split_args, sizes), { 0 }
 };
 
@@ -912,7 +912,7 @@ const struct op op_split = {
 
 /* ---- concatenate */
 
-const struct field axis_args_fields[] = { FIELD(axis_args, axis), { 0 } };
+static const struct field axis_args_fields[] = { FIELD(axis_args, axis), { 0 } };
 
 static int concatenate_shapes(const struct call *c, struct spec out[])
 {
@@ -1026,7 +1026,7 @@ const struct op op_concatenate = {
 
 /* ---- pad: x, then the value around it */
 
-const struct field pad_args_fields[] = { FIELD(pad_args, low), FIELD(pad_args, high), { 0 } };
+static const struct field pad_args_fields[] = { FIELD(pad_args, low), FIELD(pad_args, high), { 0 } };
 
 static int pad_shapes(const struct call *c, struct spec out[])
 {

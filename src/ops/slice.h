@@ -43,7 +43,4 @@ struct line {
 };
 struct line line_of(const struct diagonal_args *a, mx x);
 
-/* Where x stays the result of max(x, u) or min(x, u): the tie goes to x. */
-mx fold_keeps(enum scatter_fold f, mx x, mx u);
-
 #endif
