@@ -8,6 +8,8 @@
 #include "capi/capi.h"
 #include "core/buffer.h"
 #include "run/eval.h"
+#include "run/evaluation.h"
+#include "run/stop.h"
 
 int mlx_eval(const mlx_vector_array outputs)
 {

@@ -13,7 +13,7 @@
 #include "core/scope.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/run.h"
-#include "run/eval.h"
+#include "run/stop.h"
 
 /* ---- compiling */
 

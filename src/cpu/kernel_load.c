@@ -22,7 +22,7 @@
 #include "core/kept.h"
 #include "core/lock.h"
 #include "cpu/cpu_kernel.h"
-#include "run/eval.h"
+#include "run/stop.h"
 
 extern char **environ;
 

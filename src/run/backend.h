@@ -97,7 +97,8 @@ struct backend {
     void (*run_now)(struct stream *s, struct batch *b); /* NULL where submit returns 0 always */
     /* Is there a kernel for this op?  What a device has none for runs on the CPU. */
     bool (*supports)(const struct node *n);
-    /* Runs one entry; called by run_batch on the queue's thread.  Non-zero after mx_fail. */
+    /* Runs one entry; called by run_batch on the queue's thread, and by mx_eval under the graph lock, of a small
+     * element-wise one whose operands the host has.  Non-zero after mx_fail. */
     int (*run)(struct stream *s, struct entry *e);
     /* Runs n entries as one: element-wise ones of one shape, with those that is_producer and `ends` let in, or such as
      * are `alike`, whose operands are all from OUTSIDE; those are where they are needed.  Only outputs that are
@@ -129,7 +130,7 @@ struct backend {
     int (*launch)(struct stream *s, const struct launch *l);
 };
 
-extern const struct backend cpu_backend, cuda_backend; /* registered by run/eval.c */
+extern const struct backend cpu_backend, cuda_backend; /* registered by run/backends.c */
 static inline const struct backend *backend_of(const struct stream *s) { return (const struct backend *)s->on; }
 
 #endif

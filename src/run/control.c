@@ -15,6 +15,7 @@
 #include "plan/result.h"
 #include "run/eval.h"
 #include "run/steps.h"
+#include "run/stop.h"
 #include "transform/body.h"
 #include "transform/control.h"
 

@@ -1,178 +1,35 @@
 /* eval.c: from a lazy graph to data.
  *
- * Under the graph lock the graph is turned into batches of entries, one batch for each stretch on
- * one stream, operands before users.  An array that enters a tape leaves its node to the entry: no
- * other walk can reach the operands through it any more, so a count of one on an operand means
- * that nobody but this entry will ever look at it, and its buffer may be reused in place.
+ * One small operation on what the host has is made at once, under the graph lock (make_at_once).  Any other graph is
+ * turned, under that lock, into batches of entries, one batch for each stretch on one stream, operands before users.
+ * An array that enters a tape leaves its node to the entry: no other walk can reach the operands through it any more,
+ * so a count of one on an operand means that nobody but this entry will ever look at it, and its buffer may be reused
+ * in place.
  *
  * When an entry fails its outputs get their nodes back and are LAZY again, as is everything after
  * it that needed them; nothing is lost, and a later eval may succeed.  Only an operand that a program's
  * rule took over before it failed is (mx_lose). */
 #include "run/eval.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/buffer.h"
 #include "core/lock.h"
 #include "core/scope.h"
-#include "core/settings.h"
 #include "core/shape.h"
 #include "ops/op.h"
 #include "ops/plugin.h"
+#include "run/backends.h"
 #include "run/check.h"
 #include "run/control.h"
+#include "run/evaluation.h"
 #include "run/fuse.h"
 #include "run/queue.h"
+#include "run/stop.h"
 #include "transform/compile.h"
 #include "transform/walk.h"
-
-/* ---- giving up */
-
-enum { ASK_MS = 50 };
-
-void mx_stop_when(bool (*asked)(void)) { this_thread()->stop = asked; }
-
-static int64_t milliseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
-/* It may be asked in the middle of a batch, behind which the stream would put what it evaluates. */
-static bool asked_to_stop(void)
-{
-    bool (*asked)(void) = this_thread()->stop; /* it may take itself off */
-    const char *was = eval_forbid("the answer whether to stop");
-    bool answer = asked && asked();
-    eval_forbid(was);
-    return answer;
-}
-
-/* Waits for it; true: the program wants to stop, and it is given up. */
-static bool wait_or_stop(struct event *e)
-{
-    bool stopped = false;
-    while (this_thread()->stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = asked_to_stop();
-    if (stopped)
-        atomic_store(&e->given_up, true);
-    else
-        event_wait(e);
-    return stopped;
-}
-
-int mx_interrupted(int64_t *next)
-{
-    const struct event *running = this_thread()->running; /* what the batch that this thread runs is known by */
-    bool given_up = running && atomic_load_explicit(&running->given_up, memory_order_relaxed);
-    if (this_thread()->stop && !given_up) {
-        int64_t now = milliseconds();
-        bool ask = *next && now >= *next;
-        *next = !*next || ask ? now + ASK_MS : *next;
-        given_up = ask && asked_to_stop();
-    }
-    if (given_up)
-        mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
-    return given_up;
-}
-
-int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t *next)
-{
-    struct timespec end = time_after(ASK_MS);
-    pthread_cond_timedwait(changed, lock, &end);
-    pthread_mutex_unlock(lock);
-    int interrupted = mx_interrupted(next);
-    pthread_mutex_lock(lock);
-    return interrupted;
-}
-
-/* ---- evaluations that are over at once, and others
- *
- * Most are of a few small operations, on an idle stream: nothing else happens on the thread meanwhile.  Where one is
- * found to wait, to work for longer, or to have functions of the program run, which may let go of what is evaluated, it
- * is made ready for that first. */
-
-enum {
-    BRIEF_ENTRIES = 16,
-    BRIEF_ELEMENTS = 4096, /* a microsecond or so */
-    AT_ONCE = 1024,        /* elements made under the graph lock, for which others wait no longer than for a walk */
-};
-
-void mx_leave_with(void (*leave)(void *), void *payload)
-{
-    this_thread()->leave = leave;
-    this_thread()->left = payload;
-}
-
-/* One that this thread waits for. */
-struct evaluation {
-    int n;
-    const mx *x; /* kept if it takes long */
-    bool is_long;
-    int cancelled_before;
-    struct evaluation *outer;
-};
-
-static void takes_long(void)
-{
-    struct thread *mine = this_thread();
-    struct evaluation *e = mine->evaluation;
-    if (e && !e->is_long) {
-        e->is_long = true;
-        for (int i = 0; i < e->n; i++) mx_retain(e->x[i]);
-    }
-    void (*leave)(void *) = mine->leave;
-    mine->leave = NULL;
-    if (leave)
-        leave(mine->left);
-}
-
-static void evaluation_begin(struct evaluation *e)
-{
-    e->cancelled_before = cancel_later();
-    e->outer = this_thread()->evaluation;
-    this_thread()->evaluation = e;
-}
-
-static void evaluation_end(struct evaluation *e)
-{
-    this_thread()->evaluation = e->outer;
-    for (int i = 0; i < e->n && e->is_long; i++) mx_release(e->x[i]);
-    cancel_again(&e->cancelled_before);
-}
-
-static void run_releases(void)
-{
-    if (!mx_releases_wait())
-        return;
-    takes_long();
-    mx_run_releases();
-}
-
-/* Is it done before anybody else could begin anything? */
-static bool is_brief(const struct batch *b)
-{
-    int64_t elements = 0;
-    bool brief = b->reserved && !b->nwait && b->n <= BRIEF_ENTRIES && !b->stream->on->alloc;
-    for (int i = 0; i < b->n && brief; i++) {
-        const struct entry *e = &b->entries[i];
-        brief = !e->several && (e->node->op->traits & (FUSE | VIEW)) && (elements += e->one->size) <= BRIEF_ELEMENTS;
-    }
-    return brief;
-}
-
-/* The backends of this build. */
-__attribute__((constructor)) static void add_backends(void)
-{
-    devices_register(&cpu_backend.devices);
-#ifdef MLX_CUDA
-    devices_register(&cuda_backend.devices);
-#endif
-}
 
 /* ---- building the tape */
 
@@ -572,30 +429,6 @@ static bool make_views(struct node *n, mx *y)
     return true;
 }
 
-/* ---- operations without a kernel on the stream's device */
-
-static bool fallback_is_error(void)
-{
-    static const char *const words[] = { "error", NULL };
-    static atomic_int kept;
-    return setting_word_kept(&kept, "MLX_FALLBACK", words, -1) == 0;
-}
-
-/* The stream of the CPU that runs n instead; the first time for each operation the log says so. */
-static struct stream *stream_instead(struct stream *s, const struct node *n)
-{
-    static atomic_bool told[OP_COUNT];
-    struct plugin *p = plugin_learnt(n->op);
-    struct stream *cpu = default_stream((struct device){ DEVICE_CPU, 0 });
-    if (s->on == cpu->on || fallback_is_error() || !backend_of(cpu)->supports(n)) {
-        mx_fail_as(MX_RUNTIME, "[%s] has no kernel for %s", n->op->name, device_text(s->device));
-        return NULL;
-    }
-    if (is_logged(LOG_FALLBACK) && !atomic_exchange(p ? &p->told : &told[n->op->id], true))
-        fprintf(stderr, "mlx: %s has no kernel on %s and runs on the CPU\n", n->op->name, device_text(s->device));
-    return cpu;
-}
-
 enum outcome { RAN, FAILED, SPOILED };
 
 static inline int bring(struct buffer *b, struct stream *s)
@@ -649,14 +482,6 @@ static enum outcome run_there(struct stream *s, struct entry *e)
     if (checks_now() != CHECK_NOTHING)
         return run_checked(s, e);
     return note_queued(s, 1, &e, backend_of(s)->run(s, e)) ? FAILED : RAN;
-}
-
-/* Is it not known yet whether kernels of an operation from outside, which the CPU could run, can be compiled? */
-static struct plugin *first_trial(struct stream *s, const struct node *n)
-{
-    struct plugin *p = s->on->alloc ? plugin_learnt(n->op) : NULL;
-    bool may = p && atomic_load_explicit(&p->on_gpu, memory_order_relaxed) == UNTRIED && !fallback_is_error();
-    return may && p->supports(p, DEVICE_CPU) ? p : NULL;
 }
 
 static bool is_ready(const struct node *n)
@@ -737,8 +562,8 @@ static void name_operations(int n, struct entry *const m[])
 
 /* What became of entries that ran as one; their outputs are READY or LAZY after this, unless nobody can look at
  * them (`wanted`; NULL: somebody may). */
-static void settle_batch(int n, struct entry *const m[], const bool wanted[], enum outcome how, struct run_failure *own,
-                         const struct run_failure *before)
+static void settle_entries(int n, struct entry *const m[], const bool wanted[], enum outcome how,
+                           struct run_failure *own, const struct run_failure *before)
 {
     if (how == FAILED && mx_error_kind() == MX_MEMORY)
         name_operations(n, m);
@@ -805,9 +630,9 @@ static void run_fused(struct batch *b, int i, bool stopped, struct run_failure *
     int n = members(b, i, m);
     enum outcome how = stopped ? FAILED : run_members(b->stream, n, m, wanted);
     if (how != SPOILED)
-        settle_batch(n, m, wanted, how, own, before);
+        settle_entries(n, m, wanted, how, own, before);
     for (int k = 0; k < n && how == SPOILED; k++) /* not all of them, perhaps */
-        settle_batch(1, &m[k], NULL, run_entry_on(b->stream, m[k]), own, before);
+        settle_entries(1, &m[k], NULL, run_entry_on(b->stream, m[k]), own, before);
     for (int k = 0; k < n; k++) entry_release(m[k]);
 }
 
@@ -889,17 +714,15 @@ void run_batch(struct batch *b)
             note_failure(&before, b->wait[i]->error, b->wait[i]->message);
     }
     this_thread()->running = b->done;
-    int64_t next = this_thread()->stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
+    int64_t next = b->n > 1 ? stop_first() : INT64_MAX;
     if (backend_of(s)->begin)
         backend_of(s)->begin(s);
     for (int i = 0; i < b->n; i++) {
         struct entry *e = &b->entries[i];
         if (e->waits)
             continue;
-        if (next != INT64_MAX && !stopped && milliseconds() >= next) {
-            stopped = asked_to_stop();
-            next = milliseconds() + ASK_MS;
-        }
+        if (next != INT64_MAX && !stopped)
+            stopped = stop_asked(&next);
         if (stopped)
             mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
         int last = stopped || e->before >= 0 ? i : join_alike(b, i);
@@ -907,7 +730,7 @@ void run_batch(struct batch *b)
             run_fused(b, last, stopped, &own, &before);
             b->entries[last].waits = true; /* its turn is over, and may be to come */
         } else {
-            settle_batch(1, &e, NULL, stopped ? FAILED : run_entry_on(s, e), &own, &before);
+            settle_entries(1, &e, NULL, stopped ? FAILED : run_entry_on(s, e), &own, &before);
             entry_release(e);
         }
     }
@@ -938,6 +761,8 @@ static void note_given(struct given *g, struct stream *s)
     if (g->n < (int)(sizeof g->to / sizeof *g->to))
         g->to[g->n++] = s;
 }
+
+enum { AT_ONCE = 1024 /* elements: others wait for the graph lock no longer than for a walk */ };
 
 /* Makes x if that is one operation on a few elements that the host has: under the graph lock, where nobody sees what is
  * between LAZY and READY, that needs no batch, event or turn of a queue.  Returns the node, which x has left; NULL: it

@@ -2,8 +2,6 @@
 #ifndef MX_RUN_EVAL_H
 #define MX_RUN_EVAL_H
 
-#include <pthread.h>
-
 #include "core/array.h"
 #include "run/backend.h"
 
@@ -17,15 +15,6 @@ int eval_refused(void);
 int mx_eval(int n, const mx x[]);
 /* Starts the work and returns.  Errors reach whoever waits for the arrays. */
 int mx_async_eval(int n, const mx x[]);
-/* Evaluations of this thread ask now and then whether to give up (MX_INTERRUPTED).  NULL: never. */
-void mx_stop_when(bool (*stop)(void));
-/* Evaluations of this thread call it, once, before they wait or work for long.  NULL: nothing. */
-void mx_leave_with(void (*leave)(void *payload), void *payload);
-/* For operations that run for long: fails where this thread's evaluations are to stop.  *next is 0 at
- * first, and kept by the caller. */
-int mx_interrupted(int64_t *next);
-/* As pthread_cond_wait, for a moment at most; then as mx_interrupted, without the lock. */
-int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t *next);
 /* x, READY, which nobody but a node under way will look at, was perhaps written over by what failed just now
  * (mx_failed): it has no value from now on, and what is made of it fails with these words. */
 void mx_lose(mx x);

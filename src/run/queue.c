@@ -8,6 +8,7 @@
 #include "core/pool.h"
 #include "ops/load.h"
 #include "run/eval.h"
+#include "run/stop.h"
 
 static void finish_batch(struct batch_queue *q, const struct batch *b)
 {

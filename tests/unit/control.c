@@ -13,6 +13,7 @@
 #include "ops/ops.h"
 #include "run/eval.h"
 #include "run/steps.h"
+#include "run/stop.h"
 #include "support/heard.h"
 #include "support/rules.h"
 #include "support/sample.h"

@@ -11,6 +11,7 @@
 #include "ops/ops.h"
 #include "run/eval.h"
 #include "run/fuse.h"
+#include "run/stop.h"
 #include "support/effort.h"
 #include "support/loopback.h"
 
