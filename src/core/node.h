@@ -4,9 +4,9 @@
  * behind pointers, so that nothing here knows of any in particular.  Rules are written in builders, as if
  * nothing failed: a failed builder gives MX_NIL, and every builder given MX_NIL gives it back.
  *
- * The links from arrays to nodes, the marks of walks and the step from LAZY to SCHEDULED are guarded by
- * the graph lock.  Whoever walks takes what it needs as owned references and lets go of the lock before
- * it runs rules or kernels. */
+ * The links from arrays to nodes, the marks of walks and the step away from LAZY are guarded by the graph lock.
+ * Whoever walks takes what it needs as owned references and lets go of the lock before it runs rules or kernels; under
+ * it, eval makes one small operation at most, which is READY at once. */
 #ifndef MX_CORE_NODE_H
 #define MX_CORE_NODE_H
 

@@ -1,7 +1,7 @@
 /* stream.h: devices, streams and events.
  *
- * A stream runs what it is given in order.  An array has no location; the stream of the operation that
- * reads it says where the bytes are needed, and buffer_bring moves them. */
+ * A stream runs what it is given in order; one small operation of the host eval makes at once, past its queue.  An
+ * array has no location; the stream of the operation that reads it says where its bytes are needed (buffer_bring). */
 #ifndef MX_CORE_STREAM_H
 #define MX_CORE_STREAM_H
 
