@@ -150,8 +150,9 @@ void export_refuse(const struct exporter *e, const struct op *op)
                 "portable=False writes it for this library",
                 op->label);
     else
-        mx_fail("[export_function] Unable to serialize primitive %s: %s cannot be exported", op->label,
-                op == &op_cpu_kernel || op == &op_cuda_kernel ? "a kernel" : "it"); /* no .fits, no row of forms.def */
+        mx_fail("[export_function] Unable to serialize primitive %s: %s cannot be exported%s", op->label,
+                op == &op_cpu_kernel || op == &op_cuda_kernel ? "a kernel" : "it",
+                op->id < OP_COUNT && !wire_stated(op) ? ": it has neither .fits nor a row of forms.def" : "");
 }
 
 int export_widest(const struct graph *g)
