@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "mlxfn/mlxfn.h"
+#include "ops/index.h"
 #include "ops/op.h"
 #include "run/backend.h"
 #include "run/control.h"
@@ -92,6 +93,70 @@ static void every_form(void **state)
     assert_null(primitive_named("Sum", 3));
 }
 
+/* Members of argument structs that are no arguments: equal nodes may differ in them. */
+static const struct {
+    int op;
+    size_t bytes;
+} no_arguments[] = {
+    { OP_gather_axis, sizeof(((struct gather_axis_args *)0)->given) }, /* for messages */
+    { OP_cholesky, 4 },                                                /* `factor`, of inverses alone, and padding */
+};
+
+static size_t not_described(const struct op *op)
+{
+    for (size_t i = 0; i < sizeof no_arguments / sizeof *no_arguments; i++)
+        if (no_arguments[i].op == op->id)
+            return no_arguments[i].bytes;
+    return 0;
+}
+
+static struct extent {
+    size_t size, align;
+} extent_of(const struct field *f)
+{
+    switch ((enum field_kind)f->kind) {
+    case F_BOOL: return (struct extent){ sizeof(bool), _Alignof(bool) };
+    case F_INT:
+    case F_ENUM: return (struct extent){ sizeof(int), _Alignof(int) };
+    case F_I64: return (struct extent){ sizeof(int64_t), _Alignof(int64_t) };
+    case F_F64: return (struct extent){ sizeof(double), _Alignof(double) };
+    case F_INTS:
+    case F_SIZES: return (struct extent){ sizeof(struct ints), _Alignof(struct ints) };
+    case F_TEXT: return (struct extent){ sizeof(struct text), _Alignof(struct text) };
+    case F_OBJECT: return (struct extent){ sizeof(struct object *), _Alignof(struct object *) };
+    default: return (struct extent){ 0, 0 };
+    }
+}
+
+/* What no field describes is not copied in full, compared or written to files: nodes that differ in it would be taken
+ * for one.  Of what may be padding tests/python/test_fields.py knows. */
+static void fields_cover_arguments(void **state)
+{
+    (void)state;
+    for (int id = 0; id < OP_COUNT; id++) {
+        const struct op *op = op_table[id];
+        size_t align_at[256] = { 0 }, most = 1, gap = 0;
+        bool covered[256] = { false };
+        assert_in_range(op->args_size, 0, sizeof covered - 1);
+        for (const struct field *f = op->fields; f && f->kind; f++) {
+            struct extent e = extent_of(f);
+            for (size_t i = 0; i < e.size; i++) {
+                if (f->offset + i >= op->args_size || covered[f->offset + i])
+                    fail_msg("%s: field %s is of another struct, or there twice", op->name, f->name);
+                covered[f->offset + i] = true;
+            }
+            align_at[f->offset] = e.align;
+            most = e.align > most ? e.align : most;
+        }
+        align_at[op->args_size] = not_described(op) + most;
+        for (size_t i = 0; i <= op->args_size; i++) {
+            if (align_at[i] && gap >= align_at[i])
+                fail_msg("%s: no field describes %zu bytes of its arguments before byte %zu", op->name, gap, i);
+            gap = covered[i] ? 0 : gap + 1;
+        }
+    }
+}
+
 /* The columns of ops.def are those of the table. */
 static void columns_agree(void **state)
 {
@@ -145,7 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule), cmocka_unit_test(every_form),         cmocka_unit_test(columns_agree),
-        cmocka_unit_test(rows_agree), cmocka_unit_test(cpu_runs_every_row),
+        cmocka_unit_test(rows_agree), cmocka_unit_test(cpu_runs_every_row), cmocka_unit_test(fields_cover_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
