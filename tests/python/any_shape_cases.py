@@ -1,6 +1,7 @@
 """Functions of arrays of any shape, for test_any_shape.py: name, function, the operands of four calls.
 
-A function is traced with the operands of the first call.  The table is read by the `mlx` package as well.
+A function is traced with the operands of the first call.  What `functions` gives is read by the `mlx` package as well.
+test_any_shape_everywhere.py asks for each function here, or there.
 """
 
 
@@ -495,3 +496,42 @@ def other_calls(mx):
         for k, xs in enumerate(calls[1:]):
             if not any(1 in x.shape for x in xs):
                 yield f"{name} #{k}", f, calls[0], xs
+
+
+def own_functions(mx):
+    """The same of functions that the package has not."""
+    rows = [(ramp(mx, n, 4),) for n in (3, 5, 1, 7)]
+    matrices = [(ramp(mx, n, m),) for n, m in ((3, 4), (5, 6), (4, 3), (7, 2))]
+    two = [(a, a[::-1] + 0.5) for (a,) in matrices]
+    square = [(ramp(mx, b, 3, 3),) for b in (2, 5, 1, 4)]
+
+    yield "signbit", lambda x: mx.signbit(x), matrices
+    yield "hypot", lambda a, b: mx.hypot(a, b), two
+    yield "copysign", lambda a, b: mx.copysign(a, b), two
+    yield "nextafter", lambda a, b: mx.nextafter(a, b), two
+    yield "norm of vectors", lambda x: mx.linalg.vector_norm(x, axis=0), matrices
+    yield "norm of matrices", lambda x: mx.linalg.matrix_norm(x), square
+    yield "singular values alone", lambda x: mx.linalg.svdvals(x, stream=mx.cpu), matrices
+    yield "diagonal of matrices", lambda x: mx.linalg.diagonal(x), square
+    yield "trace of matrices", lambda x: mx.linalg.trace(x), square
+    yield "vecdot of the last axis", lambda a, b: mx.linalg.vecdot(a, b), two
+    yield "hfft", lambda x: mx.fft.hfft(x), rows
+    yield "ihfft", lambda x: mx.fft.ihfft(x), rows
+    yield "linearize", lambda x: mx.linearize(mx.sin, x)[1](x), matrices
+    yield "pullback", lambda x: mx.pullback(mx.sin, x)[1](x), matrices
+
+
+def traced_anew(mx):
+    """Functions of one operand whose graphs serve the shapes alone that they were traced with."""
+    matrices = [(ramp(mx, n, m),) for n, m in ((3, 4), (5, 6), (4, 3), (7, 2))]
+    square = [(ramp(mx, b, 3, 3),) for b in (2, 5, 1, 4)]
+
+    yield "isin", lambda x: mx.isin(x, x[0]), matrices
+    yield "matrix_power", lambda x: mx.linalg.matrix_power(x, 3), square
+    yield "matrix_rank", lambda x: mx.linalg.matrix_rank(x, stream=mx.cpu), square
+    yield "jacfwd", lambda x: mx.jacfwd(mx.sin)(x[0]), matrices
+    yield "jacrev", lambda x: mx.jacrev(mx.sin)(x[0]), matrices
+    yield "hessian", lambda x: mx.hessian(lambda v: mx.sin(v).sum())(x[0]), matrices
+    yield "scan", lambda x: mx.scan(lambda c, r: (c + r, c * r), x[0], x), matrices
+    yield "while_loop", lambda x: mx.while_loop(lambda c: c.sum() < 90, lambda c: c + 1, x), matrices
+    yield "cond", lambda x: mx.cond(x.sum() > 0, mx.sin, mx.cos, x), matrices

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from any_shape_cases import functions, ramp  # noqa: E402
+from any_shape_cases import functions, own_functions, ramp, traced_anew  # noqa: E402
 
-CASES = {name: (f, calls) for name, f, calls in functions(mx)}
+CASES = {name: (f, calls) for name, f, calls in (*functions(mx), *own_functions(mx))}
+ANEW = {name: (f, calls) for name, f, calls in traced_anew(mx)}
 RECURRENT = nn.GRU(4, 6)
 # Put in terms of other operations in files, these differ within the rounding of the type.
 ROUNDED = {
     "attention", "conv", "dequantize", "einsum", "gradient", "layer_norm", "norm", "rms_norm", "rope", "vmap",
-    "layer", "loss", "pinv", "det", "slogdet", "solve", "solve_triangular",
+    "layer", "loss", "pinv", "det", "slogdet", "solve", "solve_triangular", "hfft",
 }  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def masked_attention(q, mask):
 
 
 # A file does not say that they ran on the CPU, and a GPU has kernels of its own for them, or for their parts.
-MATRICES = {"inv", "cholesky", "qr", "singular values", "eigvalsh"}
+MATRICES = {"inv", "cholesky", "qr", "singular values", "singular values alone", "eigvalsh"}
 
 
 def flat(y):
@@ -125,6 +126,15 @@ def test_what_depends_on_sizes_is_traced_anew(f, calls):
         for shape in order:
             x = ramp(mx, *shape)
             same("layer", [compiled(x)], [f(x)])
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_what_serves_its_shapes_alone_is_traced_anew(name):
+    f, calls = ANEW[name]
+    compiled = mx.compile(lambda x: flat(f(x)), shapeless=True)
+    for xs in calls:
+        same(name, compiled(*xs), flat(f(*xs)))
+    assert f": {len(calls)} traces" in compiled.explain().splitlines()[0]
 
 
 def gradient_alone(f):

@@ -1,6 +1,9 @@
 """Every function of arrays and every layer, traced at one size for any: at others it is right, or is refused, or a
 warning said that it would not be. Compiled functions are in test_compile_everywhere.py."""
 
+import fnmatch
+import pathlib
+import re
 import warnings
 
 import mlx.core as mx
@@ -8,10 +11,16 @@ import numpy as np
 import pytest
 from nn_there import LAYERS, NAMES
 from test_compile_everywhere import RANDOM, arrays, expect, others, result
-from test_dtypes_everywhere import SAMPLES
+from test_dtypes_everywhere import NO_TABLE, SAMPLES
+from test_messages import rows
 
 # Random numbers of the layer's own: no two calls agree.
 DRAW = ("Dropout(0.3)", "Dropout2d(", "Dropout3d(")
+# Functions that neither SAMPLES nor any_shape_cases.py has a call of, besides those of no operands.
+UNTRACED = {
+    "nonzero argwhere flatnonzero unique_*": "as many results as the values say: they are evaluated, never traced",
+    "inspect_function": "of a file",
+}
 REFUSED = ("Linear(64, 8).to_quantized(mode='mxfp8', q", "Embedding(5, 64).to_quantized(quantize_input")
 
 
@@ -51,6 +60,14 @@ def test_function(name, portable, tmp_path):
         want, got = result(f, args), result(g, args)
         if not isinstance(want, type) and not isinstance(got, type):
             expect(got, want, False, (name, shapes))
+
+
+def test_every_function_is_here():
+    cases = pathlib.Path(__file__).with_name("any_shape_cases.py").read_text()
+    left_out = [*NO_TABLE, *" ".join(UNTRACED).split()]
+    traced = {name for name in rows() if name in SAMPLES or re.search(rf"\bmx\.{re.escape(name)}\(", cases)}
+    missing = [n for n in rows() if n not in traced and not any(fnmatch.fnmatchcase(n, p) for p in left_out)]
+    assert not missing, "a row of any_shape_cases.py, or a reason in UNTRACED"
 
 
 def sizes_of(shapes):
