@@ -17,7 +17,8 @@
 #   make accuracy   the table of docs/accuracy.md, over 10^8 operands for each function
 #   make docs       the C API as HTML and man pages, in build/docs
 #   make install PREFIX=dir
-#   make lint       check the layout of C and Python, and look for mistakes
+#   make lint       check the layout of C and Python, and look for mistakes (up to an hour of one core); CHANGED=rev:
+#                   of C in the files that differ from that revision
 #   make format     format Python, and the C files in FILES
 #   make clean      remove what was built; .venv stays
 
@@ -85,7 +86,7 @@ install: build
 	@cmake --install build/release --prefix $(abspath $(PREFIX))
 
 lint: build
-	@tools/lint.sh
+	@tools/lint.sh $(if $(CHANGED),--changed $(CHANGED))
 
 format: setup
 	@tools/lint.sh --fix $(FILES)
