@@ -1,7 +1,7 @@
 """Images made larger or smaller by interpolation.
 
-Axes are treated one after the other. Along an axis of n values, result i of m = floor(scale * n)
-lies at the place
+Axes are treated one after the other, or all in one pass where that is one convolution (`_by_convolution`). Along an
+axis of n values, result i of m = floor(scale * n) lies at the place
 
     p_i = (i - (m - 1) / 2) / scale + (n - 1) / 2
 
