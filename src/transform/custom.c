@@ -79,11 +79,13 @@ static int custom_rule_jvp(struct object *rule, int nx, const mx x[], const mx t
            check_shapes("jvp", dy, ny, y);
 }
 
-/* Owned by the list, lent to the scope, of the type of `like`, which has to be able to hold it. */
+/* Owned by the list, lent to the scope, of the type of `like`, which has to be able to hold it; what a derivative by
+ * integers is does not matter. */
 static mx lent_like(const char *rule, const struct mx_list *l, int i, mx like)
 {
     mx x = l->v[i].it;
-    if (dtype_loses(x->dtype, like->dtype))
+    bool matters = strcmp(rule, "vjp") != 0 || dtype_is_inexact((enum dtype)like->dtype);
+    if (matters && dtype_loses(x->dtype, like->dtype))
         return mx_fail("[custom_function] array %d from the %s rule: expected dtype %s, got %s", i, rule,
                        dtype_name(like->dtype), dtype_name(x->dtype));
     mx_retain(x);

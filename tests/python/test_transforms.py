@@ -182,10 +182,11 @@ def test_directions_that_a_cast_would_cut(at, direction):
         mx.jvp(mx.square, [x], [t])
     with pytest.raises(ValueError, match="tangent 0: " + expected % "argument"):
         mx.linearize(mx.square, x)[1](t)
-    with pytest.raises(ValueError, match=r"\[vjp\] cotangent 0: " + expected % "result"):
-        mx.vjp(lambda x: x, [x], [t])
-    with pytest.raises(ValueError, match="cotangent 0: " + expected % "result"):
-        mx.pullback(lambda x: x, x)[1](t)
+    if at == mx.float32:  # integers give nothing back
+        with pytest.raises(ValueError, match=r"\[vjp\] cotangent 0: " + expected % "result"):
+            mx.vjp(lambda x: x, [x], [t])
+        with pytest.raises(ValueError, match="cotangent 0: " + expected % "result"):
+            mx.pullback(lambda x: x, x)[1](t)
 
 
 def test_directions_become_of_the_dtype_that_holds_them():
