@@ -165,6 +165,8 @@ static struct side *side_on(const struct buffer *b, const struct stream *s)
     return d;
 }
 
+const struct side *buffer_side_on(const struct buffer *b, const struct stream *s) { return side_on(b, s); }
+
 void *buffer_on(const struct buffer *b, const struct stream *s)
 {
     const struct side *d = side_on(b, s);

@@ -70,6 +70,7 @@ int buffer_wait(struct buffer *b);
 bool buffer_is_there(struct buffer *b);
 /* Address on the device of s, after buffer_bring; NULL: it has no side there. */
 void *buffer_on(const struct buffer *b, const struct stream *s);
+const struct side *buffer_side_on(const struct buffer *b, const struct stream *s); /* that memory */
 /* Work queued on s is about to change the bytes of this buffer, which nobody else looks at: they are current there
  * alone from now on.  False, and nothing happens, where its memory is not of s alone. */
 bool buffer_claim_on(struct buffer *b, struct stream *s);

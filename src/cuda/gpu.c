@@ -275,6 +275,24 @@ static int gpu_follow(struct stream *s, struct stream *other, uint64_t m)
     return gpu_check(q->gpu, "eval", e);
 }
 
+/* Marks up to m have passed. */
+static void note_passed(struct gpu_stream *q, uint64_t m)
+{
+    uint64_t known = atomic_load(&q->passed);
+    while (known <= m && !atomic_compare_exchange_weak(&q->passed, &known, m + 1)) {}
+}
+
+bool gpu_was_there(const struct run *r, const void *p)
+{
+    for (int i = 0; i < r->nin; i++) {
+        const struct side *d = buffer_side_on(r->x[i]->buf, r->stream);
+        if (d && gpu_pointer(r, r->x[i]) == p)
+            return !d->foreign && !atomic_load(&r->x[i]->buf->lent_on) &&
+                   d->mark < atomic_load(&gpu_stream(d->stream)->passed);
+    }
+    return false;
+}
+
 /* Waking a thread takes longer than small work does: it is asked for a while, then slept for. */
 int gpu_await_event(void *event)
 {
@@ -298,6 +316,8 @@ static int gpu_wait_for(struct stream *s, uint64_t m)
     int e = event_at(q, m, &event);
     if (!e)
         e = gpu_await_event(event);
+    if (!e)
+        note_passed(q, m);
     return gpu_check(q->gpu, "eval", e) || gpu_notes_look(q);
 }
 
@@ -306,6 +326,8 @@ static bool gpu_passed(struct stream *s, uint64_t m)
     struct gpu_stream *q = gpu_stream(s);
     void *event;
     bool is = gpu_use_stream(s) && !event_at(q, m, &event) && cu.event_query(event) == CUDA_SUCCESS;
+    if (is)
+        note_passed(q, m);
     mx_error_clear();
     return is;
 }

@@ -95,8 +95,9 @@ struct gpu_stream {
     struct lock lock;
     uint64_t now; /* the mark of what is being queued; marks below are in event[mark % RING] */
     void *event[RING];
-    int launches;     /* of this batch, since anything else was queued */
-    struct tape tape; /* those of them that are not yet on the stream */
+    _Atomic uint64_t passed; /* marks below are known to have passed */
+    int launches;            /* of this batch, since anything else was queued */
+    struct tape tape;        /* those of them that are not yet on the stream */
     void *recorder;
     struct recorded_graph graph[TAPE_MOST];
     struct kept_tapes *tapes; /* that have been launched (record.c) */
@@ -277,6 +278,9 @@ static inline bool gpu_same_elements(mx x, mx y)
 /* The address of an array's first element. */
 uint64_t gpu_address(const struct run *r, mx x);
 static inline void *gpu_pointer(const struct run *r, mx x) { return (void *)gpu_address(r, x); }
+/* Is p where an operand begins whose bytes were there, as is known, before anything was queued that has not ended?
+ * Those of weights are.  A kernel may read them ahead of AFTER_LAUNCH. */
+bool gpu_was_there(const struct run *r, const void *p);
 
 /* Indices out of range: what a kernel is told before its launch, beside `about`.  One that is noted NOTE_LATER, if it
  * would be reported at all, is found by gpu_notes_look, after a wait for the stream's work; one that is noted NOTE_NOW

@@ -278,6 +278,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
         add_matrix(&l, a->y, a->a.p, a->c, a->m, a->a.line);
         l.of[0].y_row = a->y_row;
         l.of[0].c_row = a->c_row;
+        l.early = gpu_was_there(r, a->a.p);
         return launch_lines(r, t, &l);
     }
     int threads = dtype_is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
@@ -529,6 +530,7 @@ bool gpu_vector_product(const struct run *r, mx y, struct vector_matrix *v)
     if (a.n > 1)
         swap_operands(&a);
     *v = (struct vector_matrix){ .vector = a.b.p, .x = a.a.p, .k = a.k, .m = a.m, .line = a.a.line };
+    v->there = gpu_was_there(r, v->x);
     return a.n == 1 && is_read_by_lines(&a, (enum dtype)y->dtype);
 }
 
@@ -539,6 +541,7 @@ int gpu_launch_products(const struct run *r, const struct vector_matrices *all)
         const struct vector_matrix *v = &all->of[i];
         add_matrix(&l, v->y, v->x, v->c, v->m, v->line);
     }
+    l.early = gpu_vectors_there(all);
     if (all->gated) /* of both */
         l.groups = ceil_div(all->of[0].m, PRODUCT_LINES / 2);
     return launch_lines(r, (enum dtype)r->y[0]->dtype, &l);

@@ -62,6 +62,13 @@ static bool is_like(const struct vector_matrix *v, const struct vector_matrix *o
     return v->kind == other->kind && v->vector == other->vector && v->k == other->k;
 }
 
+bool gpu_vectors_there(const struct vector_matrices *all)
+{
+    bool there = true;
+    for (int i = 0; i < all->n; i++) there = there && all->of[i].there;
+    return there;
+}
+
 static int launch(const struct run *r, const struct vector_matrices *all)
 {
     return all->of[0].kind ? gpu_launch_packed(r, all) : gpu_launch_products(r, all);

@@ -13,6 +13,7 @@ struct vector_matrix {
     int64_t k, m, line; /* elements of the vector, lines, and from one to the next, if they are not packed */
     void *y;
     const void *c; /* NULL, or what is added to y, rounded */
+    bool there;    /* the matrix (gpu_was_there) */
 };
 /* All of them: if `gated`, two, into the first one's y silu of its products times the other's. */
 struct vector_matrices {
@@ -24,7 +25,8 @@ struct vector_matrices {
 /* Does the node multiply one vector with one matrix?  And if so, and the kernels for that do it, what is it? */
 bool gpu_has_vector(const struct node *n);
 typedef bool vector_matrix_fn(const struct run *r, mx y, struct vector_matrix *v);
-vector_matrix_fn gpu_vector_product, gpu_vector_packed; /* matmul, quantized_matmul */
+vector_matrix_fn gpu_vector_product, gpu_vector_packed;    /* matmul, quantized_matmul */
+bool gpu_vectors_there(const struct vector_matrices *all); /* all of them? */
 typedef int vector_launch_fn(const struct run *r, const struct vector_matrices *all);
 vector_launch_fn gpu_launch_products, gpu_launch_packed;
 

@@ -467,6 +467,24 @@ def test_tf32_is_for_who_asks(tf32):
     assert set(told[:16]) <= may and told[16:] == ("False True True",) * 4, [*zip(told, errors)]
 
 
+@pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float32])
+def test_matrices_that_change_before_each_product(dtype):
+    """Lines of a matrix that has long been there are read ahead; those of one that the batch changes are not."""
+    kept, w = (mx.random.randint(-2, 3, (2048, 2048)).astype(dtype) for _ in range(2))
+    v = mx.random.randint(-1, 2, (1, 2048)).astype(dtype)
+    mx.eval(kept, w, v)
+    mx.synchronize()
+    before, by, here = np.array(w.astype(mx.float32)), np.array(v.astype(mx.float32)), []
+    for _ in range(20):
+        w = w + 1
+        here.append((v @ w.T, v @ kept.T))
+        mx.async_eval(w, here[-1])
+    want = by @ np.array(kept.astype(mx.float32)).T
+    for i, both in enumerate(here):
+        got = [np.array(y.astype(mx.float32)) for y in both]
+        assert np.allclose(got, [by @ (before + i + 1).T, want], rtol=2**-7, atol=1), i
+
+
 def test_special_numbers():
     inf, nan = float("inf"), float("nan")
     a = mx.array([[inf, 1, 0], [nan, 0, 0], [-inf, inf, 1], [1, 2, 3]])

@@ -224,38 +224,80 @@ FN struct lines lines_of(const struct product_lines_args *a, int64_t group)
     return l;
 }
 
-/* v times the lines of the block's group, or, where there are `many`, of one group in every gridDim.x. */
-FN void multiply_lines(const struct product_lines_args *a, const S *v, const int many)
+/* What a thread has of the lines at once, from element k on: of each LINES_AHEAD vectors, or as many as there are; and
+ * the vector times those. */
+enum { LINES_AHEAD = 2, LINE_STEP = LINE_THREADS * LANES };
+FN void read_lines(union lanes x[LINES_AHEAD][LINES], const struct lines *l, int64_t k, int64_t end)
 {
-    enum { WARPS = LINE_THREADS / 32, AHEAD = 2 };
+    UNROLLED
+    for (int n = 0; n < LINES_AHEAD; n++)
+        if (k + n * LINE_STEP < end)
+            for (int i = 0; i < LINES; i++) read16_once(x[n][i].v, l->x[i] + k + n * LINE_STEP);
+}
+
+FN void add_read(T sum[LINES], union lanes x[LINES_AHEAD][LINES], const S *v, int64_t k, int64_t end)
+{
+    union lanes by[LINES_AHEAD];
+    UNROLLED
+    for (int n = 0; n < LINES_AHEAD; n++)
+        if (k + n * LINE_STEP < end) {
+            COPY_LANES(by[n].v, v + k + n * LINE_STEP, sizeof by[n].v);
+        }
+    UNROLLED
+    for (int n = 0; n < LINES_AHEAD; n++)
+        if (k + n * LINE_STEP < end)
+            add_lines(sum, x[n], &by[n]);
+}
+
+/* What is to be multiplied: a norm that the block makes, or what the launch was given. */
+FN const S *vector_of(const struct product_lines_args *a, union normed *normed)
+{
+    AFTER_LAUNCH();
+    if (!normed || !a->norm.y)
+        return (const S *)a->v;
+    make_norm(&a->norm, a->k, normed);
+    return normed->v;
+}
+
+/* The vector times the lines of the block's group, or, where there may be a norm, of one group in every gridDim.x.
+ * Lines that were there before the kernel ahead was launched are read while that ends. */
+FN void multiply_lines(const struct product_lines_args *a, union normed *normed)
+{
+    enum { WARPS = LINE_THREADS / 32 };
     SHARED T of_warp[WARPS][LINES];
-    const int64_t step = LINE_THREADS * LANES, first = (int64_t)threadIdx.x * LANES;
+    const int64_t first = (int64_t)threadIdx.x * LANES;
+    int64_t group = blockIdx.x;
+    struct lines l = lines_of(a, group);
+    union lanes x[LINES_AHEAD][LINES];
+    if (a->early) {
+        LAUNCH_NEXT();
+        read_lines(x, &l, first, a->k);
+    }
+    const S *v = vector_of(a, normed);
+    if (!a->early)
+        read_lines(x, &l, first, a->k);
     ROLLED
-    for (int64_t group = blockIdx.x;;) {
-        const struct lines l = lines_of(a, group);
+    for (;;) {
         T sum[LINES];
         for (int i = 0; i < LINES; i++) sum[i] = zero_sum();
-        int64_t k = first;
+        add_read(sum, x, v, first, a->k);
+        int64_t k = first + LINES_AHEAD * LINE_STEP;
         ROLLED
-        for (; k + step < a->k; k += AHEAD * step) {
-            union lanes p[AHEAD][LINES], q[AHEAD];
-            UNROLLED
-            for (int n = 0; n < AHEAD; n++)
-                for (int i = 0; i < LINES; i++) read16_once(p[n][i].v, l.x[i] + k + n * step);
-            UNROLLED
-            for (int n = 0; n < AHEAD; n++) COPY_LANES(q[n].v, v + k + n * step, sizeof q[n].v);
-            UNROLLED
-            for (int n = 0; n < AHEAD; n++) add_lines(sum, p[n], &q[n]);
+        for (; k + LINE_STEP < a->k; k += LINES_AHEAD * LINE_STEP) {
+            read_lines(x, &l, k, k + LINES_AHEAD * LINE_STEP);
+            add_read(sum, x, v, k, k + LINES_AHEAD * LINE_STEP);
         }
         if (k < a->k) {
-            union lanes p[LINES], q;
-            UNROLLED
-            for (int i = 0; i < LINES; i++) read16_once(p[i].v, l.x[i] + k);
-            COPY_LANES(q.v, v + k, sizeof q.v);
-            add_lines(sum, p, &q);
+            read_lines(x, &l, k, k + LINE_STEP);
+            add_read(sum, x, v, k, k + LINE_STEP);
         }
+        const struct lines now = l;
         group += gridDim.x;
-        if (!many || group >= a->groups) {
+        const int more = normed && group < a->groups;
+        if (more) {
+            l = lines_of(a, group);
+            read_lines(x, &l, first, a->k);
+        } else {
             LAUNCH_NEXT();
         }
         for (int i = 0; i < LINES; i++)
@@ -264,17 +306,17 @@ FN void multiply_lines(const struct product_lines_args *a, const S *v, const int
             for (int i = 0; i < LINES; i++) of_warp[threadIdx.x / 32][i] = sum[i];
         BARRIER();
         int i = (int)threadIdx.x;
-        if (i < l.n) {
+        if (i < now.n) {
             T all = of_warp[0][i], other = of_warp[0][i + LINES / 2 < LINES ? i + LINES / 2 : i];
             for (int w = 1; w < WARPS; w++) {
                 all = plus(all, of_warp[w][i]);
                 other = plus(other, of_warp[w][i + LINES / 2 < LINES ? i + LINES / 2 : i]);
             }
-            int64_t mine = l.line + i;
-            const S *c = l.of->c ? (const S *)l.of->c + mine * l.of->c_row : NULL;
-            ((S *)l.of->y)[mine * l.of->y_row] = a->gated ? gated_result(all, other) : line_result(a, all, c);
+            int64_t mine = now.line + i;
+            const S *c = now.of->c ? (const S *)now.of->c + mine * now.of->c_row : NULL;
+            ((S *)now.of->y)[mine * now.of->y_row] = a->gated ? gated_result(all, other) : line_result(a, all, c);
         }
-        if (!many || group >= a->groups)
+        if (!more)
             break;
         BARRIER(); /* these have been read */
     }
@@ -283,17 +325,13 @@ FN void multiply_lines(const struct product_lines_args *a, const S *v, const int
 /* As many registers as it takes to have all on its way. */
 EARLY_BOUNDED_KERNEL(K(cu_product_lines), struct product_lines_args, LINE_THREADS, PRODUCT_LINE_BLOCKS)
 {
-    AFTER_LAUNCH();
-    multiply_lines(&a, (const S *)a.v, 0);
+    multiply_lines(&a, NULL);
 }
 
 EARLY_BOUNDED_KERNEL(K(cu_product_lines_normed), struct product_lines_args, LINE_THREADS, PRODUCT_LINE_BLOCKS)
 {
     SHARED union normed normed;
-    AFTER_LAUNCH();
-    if (a.norm.y)
-        make_norm(&a.norm, a.k, &normed);
-    multiply_lines(&a, a.norm.y ? normed.v : (const S *)a.v, 1);
+    multiply_lines(&a, &normed);
 }
 #endif
 

@@ -93,6 +93,7 @@ struct product_lines_args {
     int32_t n;
     int32_t rounded; /* sums are results, to which c is added, else alpha times sums and beta times c are */
     int32_t gated;
+    int32_t early; /* all lines were there before the kernel ahead was launched */
     const void *v;
     int64_t k, groups; /* groups: of all matrices; blocks are as many or, for a norm, fewer */
     double alpha, beta;

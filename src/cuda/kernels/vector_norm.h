@@ -16,7 +16,7 @@ union normed {
     S v[NORM_MOST];
     struct words4 align;
 };
-FN_APART double norm_sum(const struct vector_norm *a, int64_t k, double *some, int squares, T mean)
+FN double norm_sum(const struct vector_norm *a, int64_t k, double *some, int squares, T mean)
 {
     SHARED double of_warp[ROWS_THREADS / 32];
     const int chunks = (int)(k / LANES), team = a->team, threads = (int)blockDim.x;
@@ -40,7 +40,7 @@ FN_APART double norm_sum(const struct vector_norm *a, int64_t k, double *some, i
     for (int w = 1; w < team / 32; w++) sum += of_warp[w];
     return sum;
 }
-FN_APART void make_norm(const struct vector_norm *a, int64_t n, union normed *to)
+FN void make_norm(const struct vector_norm *a, int64_t n, union normed *to)
 {
     const int64_t step = (int64_t)blockDim.x * LANES;
     T mean = a->centered ? (T)(norm_sum(a, n, to->some, 0, 0) / (double)n) : (T)0;
