@@ -8,8 +8,8 @@
  * reads or writes any memory (gpu_launch_shared).  An EARLY_KERNEL, or EARLY_BOUNDED_KERNEL, says
  * AFTER_LAUNCH_BEFORE() itself, or its halves: AFTER_LAUNCH(), which waits, and LAUNCH_NEXT(), from which on blocks of
  * the next kernel take what place there is, which may be too early.  Ahead of the wait it may read what the launch is
- * told was there before (gpu_was_there); FETCH_AHEAD(p) has the cache fetch the 128 bytes around p, which may be written
- * meanwhile, FETCH_PIECE_AHEAD(p, bytes) as many sixteens of bytes.
+ * told was there before (gpu_was_there).  FETCH_AHEAD(p) has the cache fetch the 128 bytes around p, which may be
+ * written meanwhile, FETCH_PIECE_AHEAD(p, bytes) as many sixteens of bytes.
  *
  * Inside are threadIdx, blockIdx, blockDim and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for
  * all threads of a block; more than 48 KiB of it are one SHARED_BYTES of a kernel, of as many bytes as it is launched
