@@ -32,6 +32,8 @@ static int rank(enum dtype t)
 
 bool dtype_loses(enum dtype from, enum dtype to) { return rank(from) > rank(to); }
 
+bool dtype_loses_back(enum dtype from, enum dtype to) { return dtype_is_inexact(to) && dtype_loses(from, to); }
+
 /* Signed type of twice the bits of an unsigned one; none holds uint64, which goes to float32. */
 static enum dtype wider_signed(size_t unsigned_size)
 {

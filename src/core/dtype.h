@@ -55,6 +55,7 @@ const char *dtype_name(enum dtype t); /* "float32"; bool is "bool" */
 enum dtype promote(enum dtype a, enum dtype b);
 /* Does a cast lose more than digits: imaginary parts, fractions, or which number it was that is not 0? */
 bool dtype_loses(enum dtype from, enum dtype to);
+bool dtype_loses_back(enum dtype from, enum dtype to); /* of a derivative by such: integers take none */
 /* The type an array of type `array` and a Python-like scalar of kind 'b', 'i', 'f' or 'c' meet in. */
 enum dtype promote_weak(enum dtype array, char scalar_kind);
 

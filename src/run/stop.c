@@ -57,10 +57,10 @@ int mx_interrupted(int64_t *next)
     const struct event *running = this_thread()->running; /* what the batch that this thread runs is known by */
     bool given_up = running && atomic_load_explicit(&running->given_up, memory_order_relaxed);
     if (this_thread()->stop && !given_up) {
-        int64_t now = milliseconds();
-        bool ask = *next && now >= *next;
-        *next = !*next || ask ? now + ASK_MS : *next;
-        given_up = ask && asked_to_stop();
+        if (*next)
+            given_up = stop_asked(next);
+        else
+            *next = stop_first();
     }
     if (given_up)
         mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");

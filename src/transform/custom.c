@@ -79,13 +79,11 @@ static int custom_rule_jvp(struct object *rule, int nx, const mx x[], const mx t
            check_shapes("jvp", dy, ny, y);
 }
 
-/* Owned by the list, lent to the scope, of the type of `like`, which has to be able to hold it; what a derivative by
- * integers is does not matter. */
-static mx lent_like(const char *rule, const struct mx_list *l, int i, mx like)
+/* Owned by the list, lent to the scope, of the type of `like`, which has to be able to hold it. */
+static mx lent_like(const char *rule, bool (*loses)(enum dtype, enum dtype), const struct mx_list *l, int i, mx like)
 {
     mx x = l->v[i].it;
-    bool matters = strcmp(rule, "vjp") != 0 || dtype_is_inexact((enum dtype)like->dtype);
-    if (matters && dtype_loses(x->dtype, like->dtype))
+    if (loses(x->dtype, like->dtype))
         return mx_fail("[custom_function] array %d from the %s rule: expected dtype %s, got %s", i, rule,
                        dtype_name(like->dtype), dtype_name(x->dtype));
     mx_retain(x);
@@ -119,7 +117,7 @@ static void custom_vjp(const struct call *c, const mx ct[], const bool want[], m
         if (!want[i])
             continue;
         if (i < out.n)
-            dx[i] = lent_like("vjp", &out, i, c->x[i]);
+            dx[i] = lent_like("vjp", dtype_loses_back, &out, i, c->x[i]);
         else
             failed = wrong_count("vjp", "argument", nx, out.n);
     }
@@ -145,7 +143,7 @@ static void custom_jvp(const struct call *c, const mx t[], mx dy[])
         failed = t[i] && list_push(&in, t[i]);
     const mx *x = (mx *)in.v;
     if (!failed && !custom_rule_jvp(rule, nx, x, t, ny, x + nx, &out))
-        for (int k = 0; k < ny; k++) dy[k] = lent_like("jvp", &out, k, c->y[k]);
+        for (int k = 0; k < ny; k++) dy[k] = lent_like("jvp", dtype_loses, &out, k, c->y[k]);
     list_clear(&in);
     list_clear(&out);
 }
@@ -331,9 +329,9 @@ static int by_rule(const struct call *c, int size, const int axis[], mx y[], int
         failed = wrong_count("vmap", "result", ny, out.n);
     for (int k = 0; k < ny && !failed; k++) {
         mx like = c->x[nx + k];
-        y[k] = lent_like("vmap", &out, k, like);
-        failed = is_nil(y[k]) || !batch_fits(y[k], yaxis[k], like, axis[nx + k], size);
-        if (failed)
+        y[k] = lent_like("vmap", dtype_loses, &out, k, like);
+        failed = is_nil(y[k]);
+        if (!failed && (failed = !batch_fits(y[k], yaxis[k], like, axis[nx + k], size)))
             mx_fail("[custom_function] result %d of the vmap rule: expected shape %s with a batch of %d, got %s with "
                     "it along axis %d",
                     k, shape_of(like), size, shape_of(y[k]), yaxis[k]);

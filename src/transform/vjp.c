@@ -171,7 +171,7 @@ static int seed(const struct recording *g, mx_own ct[], int k, mx value)
     mx_shape_checked(value, y); /* a graph for any shape fails as this does */
     if (!g->dependent[g->roots[k]])
         return mx_failed();
-    if (dtype_is_inexact((enum dtype)y->dtype) && dtype_loses(value->dtype, y->dtype)) /* integers give nothing back */
+    if (dtype_loses_back(value->dtype, y->dtype))
         mx_fail("[vjp] cotangent %d: expected dtype %s of the result, got %s", k, dtype_name(y->dtype),
                 dtype_name(value->dtype));
     else
