@@ -44,6 +44,7 @@ struct mx_array {
     int out;                 /* which output of `node` this is; of a placeholder, whether its trace is over */
     uint32_t mark;           /* visited by the walk of this number; under the graph lock */
     int slot;                /* what that walk noted */
+    uint32_t depth;          /* LAZY: of how many nodes the longest chain behind it is */
     int64_t size;
     int *shape;       /* ndim, behind the struct */
     int64_t *strides; /* in elements; defined once READY */

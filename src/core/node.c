@@ -358,21 +358,29 @@ void node_remember_output(struct node *n, mx y)
     lock_give(&siblings);
 }
 
+/* What arrays have from the operands of their node. */
+struct origin {
+    uint32_t tracer, depth;
+};
+
+static inline void add_operand(struct origin *from, mx x)
+{
+    uint32_t tracer = atomic_load_explicit(&x->tracer, memory_order_relaxed);
+    if (tracer != from->tracer)
+        from->tracer = trace_of_both(from->tracer, tracer);
+    if (x->depth >= from->depth && x->status == LAZY)
+        from->depth = x->depth + 1;
+}
+
 /* Binds y, a new array, to its node; the node's reference passes to y. */
-static void bind(struct node *n, int k, mx y, uint32_t tracer)
+static void bind(struct node *n, int k, mx y, struct origin from)
 {
     y->node = n;
     y->out = k;
     y->several = n->nout > 1;
-    atomic_store_explicit(&y->tracer, tracer, memory_order_relaxed);
+    y->depth = from.depth;
+    atomic_store_explicit(&y->tracer, from.tracer, memory_order_relaxed);
     n->out[k] = y;
-}
-
-static inline void add_trace(uint32_t *tracer, mx x)
-{
-    uint32_t of = atomic_load_explicit(&x->tracer, memory_order_relaxed);
-    if (of != *tracer)
-        *tracer = trace_of_both(*tracer, of);
 }
 
 mx node_output(struct node *n, int k)
@@ -388,23 +396,23 @@ mx node_output(struct node *n, int k)
     y = array_new(n->specs[k].dtype, n->specs[k].ndim, n->specs[k].shape);
     if (is_nil(y))
         return y;
-    uint32_t tracer = 0;
-    for (int i = 0; i < n->nin; i++) add_trace(&tracer, n->in[i]);
+    struct origin from = { 0 };
+    for (int i = 0; i < n->nin; i++) add_operand(&from, n->in[i]);
     mx_retain(y);
     node_retain(n);
     lock_take(&siblings);
-    bind(n, k, y, tracer);
+    bind(n, k, y, from);
     lock_give(&siblings);
     return y;
 }
 
-static bool any_nil(int n, const mx x[], uint32_t *tracer)
+static bool any_nil(int n, const mx x[], struct origin *from)
 {
-    *tracer = 0;
+    *from = (struct origin){ 0 };
     for (int i = 0; i < n; i++) {
         if (is_nil(x[i]))
             return true;
-        add_trace(tracer, x[i]);
+        add_operand(from, x[i]);
     }
     return false;
 }
@@ -427,24 +435,24 @@ static bool view_now(const struct op *op, const void *args, int nin, const mx x[
 
 mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndim, const int *shape, enum dtype t)
 {
-    uint32_t tracer;
-    if (any_nil(nin, x, &tracer) || mx_failed())
+    struct origin from;
+    if (any_nil(nin, x, &from) || mx_failed())
         return MX_NIL;
     bool same = nin && shape == x[0]->shape && ndim == x[0]->ndim; /* which was checked when that was made */
     mx y = same ? array_like(t, x[0]) : array_new(t, ndim, shape);
-    if (is_nil(y) || (nin && view_now(op, args, nin, x, tracer, y)))
+    if (is_nil(y) || (nin && view_now(op, args, nin, x, from.tracer, y)))
         return y;
     struct node *n = node_new(op, args, nin, x, 1);
     if (!n)
         return MX_NIL;
-    bind(n, 0, y, tracer);
+    bind(n, 0, y, from);
     return y;
 }
 
 void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int nout, const struct spec out[], mx y[])
 {
-    uint32_t tracer;
-    bool bad = any_nil(nin, x, &tracer) || mx_failed();
+    struct origin from;
+    bool bad = any_nil(nin, x, &from) || mx_failed();
     for (int k = 0; k < nout; k++) {
         y[k] = bad ? MX_NIL : array_new(out[k].dtype, out[k].ndim, out[k].shape);
         bad |= is_nil(y[k]);
@@ -459,7 +467,7 @@ void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int 
             n->specs[k] = out[k];
         if (k)
             node_retain(n);
-        bind(n, k, y[k], tracer);
+        bind(n, k, y[k], from);
     }
 }
 
@@ -474,8 +482,8 @@ void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], in
 {
     struct spec specs[4], *out = nout <= 4 ? specs : mx_malloc((size_t)nout * sizeof *out);
     struct call c = { .op = op, .args = args, .nin = nin, .nout = nout, .x = x };
-    uint32_t tracer;
-    bool bad = !out || any_nil(nin, x, &tracer) || mx_failed() || op->shapes(&c, out);
+    struct origin from;
+    bool bad = !out || any_nil(nin, x, &from) || mx_failed() || op->shapes(&c, out);
     if (bad)
         for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     else if (nout == 1)
@@ -527,9 +535,9 @@ static void node_settled(const struct op *op, const void *args, int nin, const m
 
 void mx_settle_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[])
 {
-    uint32_t tracer;
+    struct origin from;
     for (int k = 0; k < nout; k++) y[k] = MX_NIL;
-    if (any_nil(nin, x, &tracer) || mx_failed())
+    if (any_nil(nin, x, &from) || mx_failed())
         return;
     if (op->settled)
         y[0] = op->settled(&(struct call){ .op = op, .args = args, .nin = nin, .nout = nout, .x = x });

@@ -790,6 +790,31 @@ static struct node *make_at_once(mx x)
     return n;
 }
 
+struct root {
+    uint32_t depth;
+    int at;
+};
+
+static int shallower(const void *a, const void *b)
+{
+    const struct root *x = a, *y = b;
+    return x->depth != y->depth ? (x->depth < y->depth ? -1 : 1) : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Those first that need least, so that what they read is let go of before the others make more: the gradients of a
+ * model are given from its first layer on, and are made from the last one on.  NULL: in order as they are, or there is
+ * no memory for another order. */
+static struct root *order_of(int n, const mx x[])
+{
+    bool sorted = true;
+    for (int i = 1; i < n && sorted; i++) sorted = x[i - 1]->depth <= x[i]->depth;
+    struct root *r = sorted ? NULL : malloc((size_t)n * sizeof *r);
+    for (int i = 0; i < n && r; i++) r[i] = (struct root){ x[i]->depth, i };
+    if (r)
+        qsort(r, (size_t)n, sizeof *r, shallower);
+    return r;
+}
+
 /* given: where the streams are told, if nobody waits for the results; else NULL. */
 static int evaluate_graph(int n, const mx x[], struct given *given)
 {
@@ -813,13 +838,16 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     struct node *detach_few[8], **detach = detach_few;
     int n_detach = 0;
     t.epoch = walk_begin();
-    for (int i = 0; i < n && !t.failed; i++) {
-        if (x[i]->status == LAZY)
-            t.failed = !tape_visit(&t, x[i]);
-        else if (x[i]->status == READY && x[i]->node && !is_traced(x[i]) && n_detach < 8) {
-            detach[n_detach++] = leave_node(x[i]); /* kept for a trace that is over */
+    struct root *order = order_of(n, x);
+    for (int k = 0; k < n && !t.failed; k++) {
+        mx root = x[order ? order[k].at : k];
+        if (root->status == LAZY)
+            t.failed = !tape_visit(&t, root);
+        else if (root->status == READY && root->node && !is_traced(root) && n_detach < 8) {
+            detach[n_detach++] = leave_node(root); /* kept for a trace that is over */
         }
     }
+    free(order);
     for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)
         t.failed = b->n > 1 && backend_of(b->stream)->run_fused && fuse_plan(b->n, b->entries, t.epoch, b->first);
     struct batch *mine = NULL, **end = &mine; /* those that this thread is to run */

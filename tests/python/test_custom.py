@@ -480,6 +480,39 @@ def test_checkpoint_keeps_less():
     assert less < plain / 3, (plain, less)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_checkpoint_keeps_less_of_steps_of_training(compiled):
+    """Gradients of all layers, asked for from the first layer on."""
+
+    def peak_of(wrap):
+        def one(x, w):
+            for _ in range(6):
+                x = mx.sin(x @ w)
+            return x
+
+        def step(ws):
+            def loss(ws):
+                y = x
+                for w in ws:
+                    y = wrap(one)(y, w)
+                return y.square().mean()
+
+            return [w - 0.1 * g for w, g in zip(ws, mx.grad(loss)(ws))]
+
+        ws = [mx.random.normal((32, 32)) for _ in range(12)]
+        step = mx.compile(step) if compiled else step
+        mx.eval(ws, step(ws))
+        before = mx.get_active_memory()
+        mx.reset_peak_memory()
+        mx.eval(step(ws))
+        return (mx.get_peak_memory() - before) / x.nbytes
+
+    x = mx.random.normal((2048, 32))
+    mx.eval(x)
+    plain, less = peak_of(lambda f: f), peak_of(mx.checkpoint)
+    assert less < plain / 3, (plain, less)
+
+
 def test_checkpoint_of_a_module():
     mx.random.seed(0)
     model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
