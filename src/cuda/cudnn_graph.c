@@ -11,6 +11,7 @@
 #include "core/settings.h"
 #include "core/sizes.h"
 #include "cuda/gpu.h"
+#include "cuda/libraries.h"
 
 enum {
     PLANS = 256,  /* that are kept: more than a large network has in a step of training */
@@ -92,8 +93,8 @@ struct dnn_plan {
     struct dnn_made made;
     void *it; /* NULL: our kernels do it */
     int64_t workspace;
-    int users;            /* the table is one */
-    void *event, *stream; /* where its work ends, and was queued last */
+    int users; /* the table is one */
+    struct cuda_work work;
     int64_t patience;
     bool asked;
     int named; /* engines that were asked, the last of them: */
@@ -237,10 +238,7 @@ void dnn_release(struct dnn_plan *p)
 {
     if (--p->users)
         return;
-    if (p->stream)
-        cu.event_wait(p->event); /* a kernel that was compiled for it goes with it */
-    if (p->event)
-        cu.event_destroy(p->event);
+    cuda_work_close(&p->work); /* a kernel that was compiled for it goes with it */
     destroy_all(&p->made);
     free(p);
 }
@@ -296,20 +294,6 @@ struct dnn_plan *dnn_plan_of(const struct dnn_kind *kind, const void *of, void *
     return p;
 }
 
-/* Its work on one stream comes after that on others, so that one event says when all has ended. */
-static int follow_work(struct dnn_plan *p, void *stream)
-{
-    if (!p->event && cu.event_create(&p->event, CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING))
-        return DNN_UNUSED;
-    return p->stream && p->stream != stream && cu.stream_wait_event(stream, p->event, 0) ? DNN_UNUSED : 0;
-}
-
-static int end_work(struct dnn_plan *p, void *stream)
-{
-    p->stream = stream;
-    return cu.event_record(p->event, stream) ? DNN_UNUSED : 0;
-}
-
 int dnn_queue(struct dnn_plan *p, void *handle, void *stream, int n, const int64_t ids[], void *const at[],
               void *workspace)
 {
@@ -319,14 +303,12 @@ int dnn_queue(struct dnn_plan *p, void *handle, void *stream, int n, const int64
     dnn_set(&m, d, CUDNN_PACK_IDS, CUDNN_IS_INT64, n, ids);
     dnn_set(&m, d, CUDNN_PACK_WORKSPACE, CUDNN_IS_POINTER, 1, &workspace);
     dnn_finish(&m, d);
-    if (!m.status)
-        m.status = p->it ? follow_work(p, stream) : DNN_UNUSED;
+    if (!m.status && !p->it)
+        m.status = DNN_UNUSED;
     if (!m.status)
         m.status = dnn.set_stream(handle, stream);
     if (!m.status)
         m.status = dnn.execute(handle, p->it, d);
-    if (!m.status)
-        m.status = end_work(p, stream);
     destroy_all(&m);
     return m.status;
 }
@@ -374,7 +356,10 @@ int dnn_run(const struct run *r, struct dnn_plan *p, int n, const int64_t ids[],
         return DNN_UNUSED;
     void *room = workspace ? buffer_on(workspace, r->stream) : NULL;
     void *stream = gpu_direct(q);
-    int e = dnn_queue(p, cudnn_take(q->gpu->number), stream, n, ids, at, room);
+    void *handle = cudnn_take(q->gpu->number);
+    int e = cuda_work_goes_on(&p->work, stream) ? DNN_UNUSED : dnn_queue(p, handle, stream, n, ids, at, room);
+    if (cuda_work_ends(&p->work) && !e)
+        e = DNN_UNUSED;
     cudnn_give();
     if (workspace)
         buffer_release(workspace);

@@ -47,32 +47,14 @@ struct plan {
 /* Where the work of all plans of a GPU ends, under the lock: what one queues comes after what others have queued, on
  * whatever stream, so that a plan goes when nothing is under way.  What plans have in common the library does not say:
  * when one went while another's kernels ran, the device was lost by a read from where nothing is. */
-static struct {
-    void *event, *stream;
-} work[MAX_GPUS];
-
-static int begin_work(int gpu, void *stream)
-{
-    if (!work[gpu].event && cu.event_create(&work[gpu].event, CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING))
-        return CUFFT_ALLOC_FAILED;
-    if (!work[gpu].stream || work[gpu].stream == stream)
-        return 0;
-    return cu.stream_wait_event(stream, work[gpu].event, 0) ? CUFFT_EXEC_FAILED : 0;
-}
-static int end_work(int gpu, void *stream)
-{
-    if (cu.event_record(work[gpu].event, stream))
-        return CUFFT_EXEC_FAILED;
-    work[gpu].stream = stream;
-    return 0;
-}
+static struct cuda_work work[MAX_GPUS];
 
 static void drop_plan(struct plan *p)
 {
-    if (p->made && work[p->of.gpu].stream)
-        cu.event_wait(work[p->of.gpu].event);
-    if (p->made)
+    if (p->made) {
+        cuda_work_await(&work[p->of.gpu]);
         fft.destroy(p->number);
+    }
     p->made = false;
 }
 
@@ -280,12 +262,11 @@ bool cufft_transform(const struct run *r, const struct cufft_rows *t)
     if (ready) {
         void *stream = gpu_direct(q);
         lock_take(&calling);
-        p.status = begin_work(q->gpu->number, stream);
-        if (!p.status) {
-            int queued = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, stream);
-            int ended = end_work(q->gpu->number, stream); /* of what was queued before it failed, too */
-            p.status = queued ? queued : ended;
-        }
+        p.status = cuda_work_goes_on(&work[q->gpu->number], stream) ? CUFFT_EXEC_FAILED : 0;
+        if (!p.status)
+            p.status = queue_plan(&p, t, area ? buffer_on(area, r->stream) : NULL, stream);
+        if (cuda_work_ends(&work[q->gpu->number]) && !p.status)
+            p.status = CUFFT_EXEC_FAILED;
         lock_give(&calling);
         tell_failure(&p);
     }

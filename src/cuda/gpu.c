@@ -1,8 +1,11 @@
 /* gpu.c: NVIDIA GPUs as a backend.
  *
- * The thread that evaluates queues kernels on the driver's stream and goes on.  A mark of a stream is the
- * number of a batch; the event behind it is recorded when the batch ends, or when somebody asks for it
- * earlier, and kept in a ring: for a mark that has left it a later event serves as well. */
+ * The thread that evaluates queues kernels on the driver's stream and goes on.  A mark of a stream is the number of
+ * some batches; the event behind it is recorded when the last of them ends, or when somebody asks for it earlier, and
+ * kept in a ring: for a mark that has left it a later event serves as well.
+ *
+ * An event keeps the kernel behind it from coming on the device while the one ahead of it ends, which costs 3 us.  So
+ * small batches in a row have one together, and what is waited for has then some others behind it, as small. */
 #include "cuda/gpu.h"
 #include "cuda/producer.h"
 
@@ -235,7 +238,20 @@ static int gpu_record_event(struct gpu_stream *q)
 {
     int flushed = gpu_flush(q), e = cu.event_record(q->event[q->now % RING], q->stream);
     q->now++;
+    q->queued = q->ended = 0;
     return flushed ? flushed : e;
+}
+
+enum { SHARED_WORK = 8 }; /* launches that share an event */
+
+void gpu_count_work(struct gpu_stream *q, int n)
+{
+    if (q->ended && q->queued + n - q->ended >= SHARED_WORK) {
+        int e = gpu_record_event(q);
+        if (e)
+            atomic_store(&q->gpu->lost, e);
+    }
+    q->queued += n;
 }
 
 /* An event that comes no earlier than the mark. */
@@ -254,7 +270,8 @@ static int end_batch(struct stream *s)
     if (!gpu_use_stream(s))
         return 1;
     lock_take(&q->lock);
-    int e = gpu_record_event(q);
+    int e = q->queued >= SHARED_WORK ? gpu_record_event(q) : gpu_flush(q);
+    q->ended = q->queued;
     q->launches = 0;
     lock_give(&q->lock);
     gpu_drop_held(q);

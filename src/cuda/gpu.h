@@ -96,6 +96,7 @@ struct gpu_stream {
     uint64_t now; /* the mark of what is being queued; marks below are in event[mark % RING] */
     void *event[RING];
     _Atomic uint64_t passed; /* marks below are known to have passed */
+    int queued, ended;       /* since the last event: what is queued, and by batches that have ended (gpu_count_work) */
     int launches;            /* of this batch, since anything else was queued */
     struct tape tape;        /* those of them that are not yet on the stream */
     void *recorder;
@@ -192,6 +193,8 @@ bool gpu_deterministic(void);
  * lock; the driver's error. */
 void *gpu_direct(struct gpu_stream *q);
 int gpu_flush(struct gpu_stream *q);
+/* Under the stream's lock, before something is queued that is as much as n small launches. */
+void gpu_count_work(struct gpu_stream *q, int n);
 /* Queues a launch of a kernel of ours; y: as of gpu_launch_with_norm, or NULL.  The driver's error, after which it is
  * not queued. */
 int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,

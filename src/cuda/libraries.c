@@ -25,7 +25,44 @@
 #include "cuda/blas.h"
 #include "cuda/cudnn.h"
 #include "cuda/cufft.h"
+#include "cuda/driver.h"
 #include "cuda/solver.h"
+
+static int end_so_far(struct cuda_work *w)
+{
+    int e = w->event ? 0 : cu.event_create(&w->event, CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING);
+    return e ? e : cu.event_record(w->event, w->stream);
+}
+
+int cuda_work_goes_on(struct cuda_work *w, void *stream)
+{
+    int e = 0;
+    if (w->stream && w->stream != stream) {
+        e = w->several ? 0 : end_so_far(w);
+        w->several = true;
+        if (!e)
+            e = cu.stream_wait_event(stream, w->event, 0);
+    }
+    if (!e)
+        w->stream = stream;
+    return e;
+}
+
+int cuda_work_ends(struct cuda_work *w) { return w->several ? end_so_far(w) : 0; }
+
+void cuda_work_await(struct cuda_work *w)
+{
+    if (w->stream && !end_so_far(w))
+        cu.event_wait(w->event);
+}
+
+void cuda_work_close(struct cuda_work *w)
+{
+    cuda_work_await(w);
+    if (w->event)
+        cu.event_destroy(w->event);
+    *w = (struct cuda_work){ 0 };
+}
 
 enum how { VERSION_RETURNED, VERSION_STORED, VERSION_IN_PARTS };
 enum { GENERATIONS = 2 };

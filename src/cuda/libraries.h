@@ -40,6 +40,19 @@ bool cuda_find(struct cuda_functions *f);
  * why it is not used.  Returns which. */
 bool cuda_tried(enum cuda_library_name which, const char *what, int gpu, const char *why);
 
+/* Where what a library has queued ends, whose kernels keep something in common that is not a stream's: work on one
+ * stream comes after that on another.  Zeros: nothing is queued.  Both under a lock of the caller's. */
+struct cuda_work {
+    void *event, *stream;
+    bool several; /* streams so far: each call's end has an event then, which would keep the next kernel back for one */
+};
+/* What is queued on the stream until the end belongs to it.  The driver's error. */
+int cuda_work_goes_on(struct cuda_work *w, void *stream);
+int cuda_work_ends(struct cuda_work *w);
+/* Waits for all of it. */
+void cuda_work_await(struct cuda_work *w);
+void cuda_work_close(struct cuda_work *w);
+
 /* For struct device_class: add(ctx, name, path, version, used_for), the last three NULL where there is none. */
 void cuda_tell_libraries(void (*add)(void *, const char *, const char *, const char *, const char *), void *ctx);
 

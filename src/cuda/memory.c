@@ -162,6 +162,7 @@ void gpu_memory_open(struct gpu *g)
 
 void *gpu_alloc(struct stream *s, size_t bytes)
 {
+    enum { COUNTED_BYTES = 32 << 20 }; /* to fill as much takes longer than a small launch */
     struct gpu *g = gpu_use_stream(s);
     if (!g || gpu_check(g, "memory", 0))
         return NULL;
@@ -182,6 +183,11 @@ void *gpu_alloc(struct stream *s, size_t bytes)
     if (last != s && s->on->follow(s, last, s->on->mark(last))) {
         memory_give(&g->memory, p, size, last);
         return NULL;
+    }
+    if (bytes >= COUNTED_BYTES) {
+        lock_take(&gpu_stream(s)->lock);
+        gpu_count_work(gpu_stream(s), (int)least((int64_t)(bytes / COUNTED_BYTES), INT16_MAX));
+        lock_give(&gpu_stream(s)->lock);
     }
     return p;
 }

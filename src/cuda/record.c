@@ -325,6 +325,7 @@ int gpu_flush(struct gpu_stream *q)
 /* Under the lock. */
 static void *go_direct(struct gpu_stream *q)
 {
+    gpu_count_work(q, 1);
     gpu_flush(q);
     q->launches = 0;
     return q->stream;
@@ -381,6 +382,7 @@ int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsign
                      void *args[], void **y)
 {
     lock_take(&q->lock);
+    gpu_count_work(q, 1);
     bool takes = y && q->held.waits && q->held.args.y == *y;
     if (!takes) {
         if (y)
@@ -399,6 +401,7 @@ bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what
     lock_take(&q->lock);
     bool queued = may_replay();
     if (queued) {
+        gpu_count_work(q, 1);
         queue_held(q);
         queued = keeps(q) && tape_add_library(&q->tape, f, what, bytes);
         after_entry(q);

@@ -255,9 +255,12 @@ int event_create(void **event, unsigned flags)
     return (*event = e) ? SUCCESS : OUT_OF_MEMORY;
 }
 int event_destroy(void *event) { return event ? (free(event), SUCCESS) : INVALID_VALUE; }
+extern EXPORTED int emulated_events; /* recorded so far */
+int emulated_events;
 int event_record(void *event, void *stream)
 {
     struct event *e = event;
+    __atomic_fetch_add(&emulated_events, 1, __ATOMIC_RELAXED);
     bool others = (uintptr_t)stream < 8;
     if (!e || !stream || !(others || (takes(stream) && ((struct stream *)stream)->context == e->context)))
         return INVALID_VALUE;

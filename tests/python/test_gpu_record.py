@@ -133,6 +133,49 @@ emulated = pytest.mark.skipif(
 )
 
 
+EVENTS = """
+import ctypes
+import mlx.core as mx
+
+recorded = ctypes.c_int.in_dll(ctypes.CDLL("libcuda.so.1"), "emulated_events")
+x = mx.arange(1000.0)
+
+def small():
+    mx.async_eval(mx.sort(x, stream=mx.gpu))
+
+def large(n):
+    y = x
+    for _ in range(n):
+        y = mx.sort(y, stream=mx.gpu)
+    mx.async_eval(y)
+
+def counted(*all):
+    mx.synchronize(mx.gpu)
+    large(20)  # which ends with one
+    before = recorded.value
+    for f, *args in all:
+        f(*args)
+    return recorded.value - before
+
+for _ in range(2):
+    counts = [
+        counted((small,)),
+        counted(*[(small,)] * 64),
+        counted((large, 20)),
+        counted((small,), (large, 20)),
+        counted((small,), (small,), (large, 20), (small,)),
+    ]
+print(counts)
+"""
+
+
+@emulated
+def test_small_batches_share_an_event():
+    """One for each would keep kernels from following each other closely; what a large one follows has its own."""
+    ran = subprocess.run([sys.executable, "-c", EVENTS], capture_output=True, text=True)
+    assert ran.stdout.strip() == "[0, 8, 1, 2, 2]", ran.stdout + ran.stderr
+
+
 @emulated
 @pytest.mark.skipif(os.environ.get("MLX_CUDA_GRAPHS") == "0", reason="there are none")
 def test_products_of_a_library_are_in_graphs():

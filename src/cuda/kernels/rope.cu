@@ -7,7 +7,7 @@
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/rope.h"
 
-enum { EACH = ROPE_PAIRS };
+enum { EACH = ROPE_PAIRS, FEW_BLOCKS = 256 }; /* FEW_BLOCKS: leave the next kernel places from the beginning on */
 
 /* Both at once: they begin alike. */
 struct turn {
@@ -103,12 +103,16 @@ FN void rotate_together(const struct rope_call *a, const struct rope_rows *r, in
     int64_t t0 = (int64_t)(block % a->spans) * span, row0 = (int64_t)(block / a->spans) * r->each;
     uint32_t rows = (uint32_t)(r->rows - row0 < r->each ? r->rows - row0 : r->each);
     span = a->length - t0 < span ? (uint32_t)(a->length - t0) : span;
+    if (a->offset || a->freqs) { /* which the kernel ahead may make */
+        AFTER_LAUNCH();
+    }
     for (uint32_t i = threadIdx.x; i < span * pairs; i += ROPE_THREADS) {
         struct turn by = turn_by(angle_of(a, 0, t0 + i / pairs, i % pairs));
         cosines[i] = (T)by.c;
         sines[i] = (T)by.s;
     }
     BARRIER();
+    AFTER_LAUNCH_BEFORE();
     ROLLED
     for (uint32_t at = threadIdx.x; at < rows * span * units; at += ROPE_THREADS) {
         uint32_t unit = at % units, line = at / units, t = line % span;
@@ -130,8 +134,11 @@ FN void rotate_together(const struct rope_call *a, const struct rope_rows *r, in
     }
 }
 
-KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
+EARLY_KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
 {
+    if (gridDim.x <= FEW_BLOCKS) {
+        LAUNCH_NEXT();
+    }
     const struct rope_rows *r = &a.of[a.arrays > 1 && (int64_t)blockIdx.x >= a.of[1].begin];
     const int whole = r->whole;
     int64_t at = ((int64_t)blockIdx.x - r->begin) * blockDim.x + threadIdx.x, all = a.groups * r->rows;
@@ -139,6 +146,7 @@ KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
         rotate_together(&a, r, all);
         return;
     }
+    AFTER_LAUNCH_BEFORE();
     if (at >= r->n)
         return;
     int64_t unit = place_along(&at, a.units, r->n), t = place_along(&at, a.length, r->n);
