@@ -146,6 +146,18 @@ def small_graphs():
         print(f"{what:<34} {each * 1e6:.3f} us   {each / one:.2f}x NumPy's add   (goal: at most {goal}x)")
 
 
+def lists():
+    n = 100_000
+    for what, values in (
+        ("ints", list(range(n))),
+        ("bools", [i % 3 == 0 for i in range(n)]),
+        ("floats", [i / 7 for i in range(n)]),
+        ("ints, 4 a row", [[i, 1, 2, 3] for i in range(n // 4)]),
+    ):
+        t = best({"ours": lambda v=values: mx.array(v), "NumPy": lambda v=values: np.array(v)})
+        row(f"array of 100,000 {what}", t.pop("ours"), t, goal="(goal: 2x)")
+
+
 def peak_memory():
     n = 1 << 24
     x = mx.ones((n,))
@@ -168,4 +180,5 @@ if __name__ == "__main__":
     large_arrays()
     products()
     small_graphs()
+    lists()
     peak_memory()

@@ -1,8 +1,9 @@
 /* py_convert.c: Python values to arrays and back.
  *
- * Nested lists are read in two passes: one finds their shape and the kind of number that holds
- * all elements, one fills memory of that kind.  Lists with arrays in them become stacks of
- * arrays instead, so that derivatives pass through. */
+ * Nested lists are looked through once, for their shape and the kind of number that holds all elements; the numbers
+ * are kept on the way, and written as that kind from there.  Of the few that are not kept, complex ones say, a second
+ * pass fills the memory.  Lists with arrays in them become stacks of arrays instead, so that derivatives pass
+ * through. */
 #include "py.h"
 
 #include <complex.h>
@@ -14,11 +15,19 @@
 
 char scalar_kind(PyObject *o)
 {
+    /* Nearly all objects are of one of these types: to ask what a type derives from is a call each time. */
+    PyTypeObject *type = Py_TYPE(o);
+    if (type == &PyFloat_Type)
+        return 'f';
+    if (type == &PyLong_Type)
+        return 'i';
+    if (type == &PyBool_Type)
+        return 'b';
+    if (type == &PyList_Type || type == &PyTuple_Type)
+        return 0;
     if (PyFloat_Check(o))
         return 'f';
-    if (PyBool_Check(o))
-        return 'b';
-    if (PyLong_Check(o))
+    if (PyLong_Check(o)) /* bool has no classes made from it */
         return 'i';
     return PyComplex_Check(o) ? 'c' : 0;
 }
@@ -250,14 +259,23 @@ static PyObject *list_item(PyObject *o, Py_ssize_t i)
     return PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
 }
 
+union word {
+    int64_t i;
+    double f;
+};
+
 struct nest {
     int outer; /* how many sequences this one is inside of */
     int ndim;
     int shape[MAX_NDIM];
     bool has_arrays, has_numbers;
-    bool has_bool, has_int, has_float, has_complex, negative, wide, big; /* wide: past int32; big: int64 */
-    int at[MAX_NDIM];                                                    /* where we are, for messages */
-    uint64_t items;                                                      /* how many were gone through */
+    bool has_int, has_float, has_complex, negative, wide, big; /* wide: past int32; big: int64 */
+    int at[MAX_NDIM];                                          /* where we are, for messages */
+    uint64_t items;                                            /* how many were gone through */
+    /* The numbers so far, floats where has_float.  NULL before the first, and again once there is one that is no
+     * word: a complex number, or an int past int64. */
+    union word *words;
+    size_t used, room;
 };
 
 /* "[1, 0]" of the first n places. */
@@ -271,24 +289,69 @@ static const char *place_in_nest(const struct nest *s, int n)
     return text;
 }
 
+/* How many numbers there are, if all lists are as long as the first of their depth; 0 if memory has no such place. */
+static size_t numbers_in(const struct nest *s)
+{
+    size_t n = 1;
+    for (int i = 0; i < s->ndim; i++)
+        if (__builtin_mul_overflow(n, (size_t)s->shape[i], &n))
+            return 0;
+    return n > PTRDIFF_MAX / sizeof(union word) ? 0 : n;
+}
+
+static void forget_words(struct nest *s)
+{
+    free(s->words);
+    s->words = NULL;
+    s->used = s->room = 0;
+}
+
+static void keep_word(struct nest *s, union word w)
+{
+    if (s->used < s->room)
+        s->words[s->used++] = w;
+    else /* beside arrays numbers may be anywhere, and as many as they like */
+        forget_words(s);
+}
+
+static void keep_floats(struct nest *s)
+{
+    for (size_t i = 0; i < s->used && !s->has_float; i++) s->words[i].f = (double)s->words[i].i;
+    s->has_float = true;
+}
+
 static int look_at_number(struct nest *s, PyObject *o, char kind)
 {
-    int64_t v;
-    bool big;
+    union word w = { 0 };
+    bool big = false;
+    int status = 0;
+    if (!s->has_numbers && !s->has_arrays) {
+        size_t n = numbers_in(s);
+        s->words = n ? malloc(n * sizeof *s->words) : NULL;
+        s->room = s->words ? n : 0;
+    }
     s->has_numbers = true;
     switch (kind) {
-    case 'b': s->has_bool = true; return 0;
-    case 'f': s->has_float = true; return 0;
-    case 'c': s->has_complex = true; return 0;
+    case 'c': s->has_complex = true; return forget_words(s), 0;
+    case 'f':
+        keep_floats(s);
+        w.f = PyFloat_AsDouble(o);
+        return keep_word(s, w), 0;
+    case 'b': w.i = o == Py_True; break;
+    default:
+        s->has_int = true;
+        if ((status = int_bits(o, &w.i, &big)) < 0)
+            return -1;
     }
-    s->has_int = true;
-    int status = int_bits(o, &v, &big);
-    if (status < 0)
-        return -1;
-    s->wide |= status || big || v != (int32_t)v;
-    s->big |= status || big;
-    s->negative |= !status && !big && v < 0;
-    return 0;
+    bool beyond = status || big;
+    s->wide |= beyond || w.i != (int32_t)w.i;
+    s->big |= beyond;
+    s->negative |= !beyond && w.i < 0;
+    if (beyond)
+        return forget_words(s), 0;
+    if (s->has_float)
+        w.f = (double)w.i;
+    return keep_word(s, w), 0;
 }
 
 static int uneven(const struct nest *s, int depth, const char *expected, const char *found)
@@ -313,8 +376,10 @@ static int changed_meanwhile(void)
     return -1;
 }
 
+static int look_into_list(struct nest *s, PyObject *list, int depth, bool first);
+
 /* Looks at o, `depth` lists deep. */
-static int look_into_nest(struct nest *s, PyObject *o, int depth, bool first)
+static inline int look_into_nest(struct nest *s, PyObject *o, int depth, bool first)
 {
     char kind = scalar_kind(o);
     if (kind) {
@@ -323,33 +388,40 @@ static int look_into_nest(struct nest *s, PyObject *o, int depth, bool first)
         s->ndim = depth;
         return look_at_number(s, o, kind);
     }
-    if (!is_list(o)) {
-        s->has_arrays = true;
-        return 0;
-    }
-    Py_ssize_t n = items_size(o);
+    if (is_list(o))
+        return look_into_list(s, o, depth, first);
+    s->has_arrays = true;
+    return 0;
+}
+
+static int uneven_list(const struct nest *s, int depth, Py_ssize_t n)
+{
     char found[32], expected[32];
+    PyOS_snprintf(found, sizeof found, "%zd items", n);
+    PyOS_snprintf(expected, sizeof expected, "%d items", depth < s->ndim ? s->shape[depth] : 0);
+    return uneven(s, depth, depth < s->ndim ? expected : "a number", found);
+}
+
+static int look_into_list(struct nest *s, PyObject *list, int depth, bool first)
+{
+    PyObject *(*item_of)(PyObject *, Py_ssize_t) = PyList_Check(list) ? PyList_GetItem : PyTuple_GetItem;
+    Py_ssize_t n = items_size(list);
     if (s->outer + depth >= MAX_NDIM || n > INT32_MAX)
         return too_deep();
     if (first) {
         s->shape[depth] = (int)n;
         s->ndim = depth + 1;
-    } else if (!s->has_arrays) {
-        PyOS_snprintf(found, sizeof found, "%zd items", n);
-        if (depth >= s->ndim)
-            return uneven(s, depth, "a number", found);
-        PyOS_snprintf(expected, sizeof expected, "%d items", s->shape[depth]);
-        if (n != s->shape[depth])
-            return uneven(s, depth, expected, found);
+    } else if (!s->has_arrays && (depth >= s->ndim || n != s->shape[depth])) {
+        return uneven_list(s, depth, n);
     }
     int failed = 0;
-    Py_INCREF(o);
+    Py_INCREF(list);
     for (Py_ssize_t i = 0; i < n && !failed; i++) {
-        PyObject *item = items_stopped(&s->items) ? NULL : list_item(o, i);
+        PyObject *item = items_stopped(&s->items) ? NULL : item_of(list, i);
         s->at[depth] = (int)i;
         failed = item ? look_into_nest(s, item, depth + 1, first && i == 0) : -1;
     }
-    Py_DECREF(o);
+    Py_DECREF(list);
     return failed;
 }
 
@@ -385,6 +457,34 @@ static void store_number(char **to, const struct number *n, mlx_dtype t)
     *to += mlx_dtype_size(t);
 }
 
+/* Writes the numbers that were kept as type t. */
+static void store_words(void *to, const struct nest *s, mlx_dtype t)
+{
+    const union word *w = s->words;
+#define STORE(type, each) \
+    for (size_t i = 0; i < s->used; i++) ((type *)to)[i] = (type)(each)
+#define AS(type)             \
+    if (s->has_float)        \
+        STORE(type, w[i].f); \
+    else                     \
+        STORE(type, (double)w[i].i)
+    switch (t) {
+    case MLX_BOOL: AS(bool); break;
+    case MLX_FLOAT32: AS(float); break;
+    case MLX_COMPLEX64: AS(float complex); break;
+    case MLX_FLOAT64: AS(double); break;
+    default: /* only integers become integers here, of which these are the low bytes */
+        switch (mlx_dtype_size(t)) {
+        case 1: STORE(int8_t, w[i].i); break;
+        case 2: STORE(int16_t, w[i].i); break;
+        case 4: STORE(int32_t, w[i].i); break;
+        case 8: STORE(int64_t, w[i].i); break;
+        }
+    }
+#undef AS
+#undef STORE
+}
+
 /* Writes the numbers of o, `depth` lists deep in what s was found to be. */
 static int fill_nest(char **to, struct nest *s, PyObject *o, int depth, mlx_dtype t)
 {
@@ -413,12 +513,12 @@ static int fill_nest(char **to, struct nest *s, PyObject *o, int depth, mlx_dtyp
 static int from_numbers(mlx_array *out, PyObject *o, struct nest *s, mlx_dtype t)
 {
     mlx_dtype held = held_as(t, !s->has_float && !s->has_complex);
-    size_t n = 1;
-    for (int i = 0; i < s->ndim; i++) n *= (size_t)s->shape[i];
-    char *memory = malloc(n * mlx_dtype_size(held) + 1), *to = memory;
+    char *memory = malloc(numbers_in(s) * mlx_dtype_size(held) + 1), *to = memory;
     if (!memory)
         return PyErr_NoMemory(), -1;
-    int failed = fill_nest(&to, s, o, 0, held);
+    if (s->words)
+        store_words(memory, s, held);
+    int failed = s->words ? 0 : fill_nest(&to, s, o, 0, held);
     if (!failed && (mlx_array_set_data(out, memory, s->shape, s->ndim, held) ||
                     (held != t && mlx_astype(out, *out, t, mlx_stream_new()))))
         failed = raise_last();
@@ -499,16 +599,14 @@ static int from_arrays(mlx_array *out, PyObject *o, const mlx_dtype *dtype, stru
 static int from_list(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int outer)
 {
     struct nest s = { .outer = outer };
-    mlx_dtype t;
-    if (look_into_nest(&s, o, 0, true))
-        return -1;
-    if (s.has_arrays)
-        return from_arrays(out, o, dtype, &s, 0);
-    if (dtype)
-        t = *dtype;
-    else if (own_dtype(&s, &t))
-        return -1;
-    return from_numbers(out, o, &s, t);
+    mlx_dtype t = dtype ? *dtype : MLX_FLOAT32;
+    int failed = look_into_list(&s, o, 0, true);
+    if (!failed && s.has_arrays)
+        failed = from_arrays(out, o, dtype, &s, 0);
+    else if (!failed)
+        failed = (!dtype && own_dtype(&s, &t)) || from_numbers(out, o, &s, t) ? -1 : 0;
+    forget_words(&s);
+    return failed;
 }
 
 /* Anything */

@@ -6,6 +6,7 @@ import ctypes
 import datetime
 import gc
 import hashlib
+import itertools
 import math
 import operator
 import pickle
@@ -136,6 +137,38 @@ def test_numbers_become_their_dtype_as_by_a_cast_in_c(dtype):
         x[i] = v
     assert x.tolist() == want
     assert [mx.zeros(1, t).at[0].add(v).item() for v in open_] == want
+
+
+@pytest.mark.parametrize("dtype", [mx.bool_, mx.float16, mx.float32, mx.float64, mx.complex64])
+def test_numbers_of_several_kinds_in_one_list(dtype):
+    # Whichever comes first, each becomes what it would be alone.
+    for values in itertools.permutations([False, -3, 2**40 + 1, 0.5, 2**63, 2**70, 1 + 2j], 4):
+        want = [mx.array(v, dtype).item() for v in values]
+        assert mx.array([values, values], dtype).tolist() == [want, want]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_ints_of_all_sizes_in_one_list(dtype):
+    t = getattr(mx, dtype)
+    for values in itertools.permutations([True, -3, 2**31, 2**40 + 1, 2**63]):
+        assert mx.array(values, t).tolist() == [mx.array(v, t).item() for v in values]
+
+
+def test_lists_of_lists_that_are_no_arrays():
+    for value, found in [
+        ([[1, 2], [3]], r"1 items at \[1\] where 2 items stood"),
+        ([[1, 2], 3], r"a number at \[1\] where a list stood"),
+        ([1, [2, 3]], r"2 items at \[1\] where a number stood"),
+        ([[[1.5]], [[2]], [[3, 4]]], r"2 items at \[2, 0\] where 1 items stood"),
+    ]:
+        with pytest.raises(ValueError, match=found):
+            mx.array(value)
+    for depth in (3, 4, 5):  # what the first lists promise has no place in memory, or no number
+        value = 1
+        for _ in range(depth):
+            value = [value] + [5] * 10**5
+        with pytest.raises(ValueError, match="a number at .* where a list stood"):
+            mx.array(value)
 
 
 def test_complex_numbers_become_real_by_their_real_part():
