@@ -175,6 +175,7 @@ def test_complex_numbers_become_real_by_their_real_part():
     for t in (mx.float32, mx.float16, mx.bfloat16, mx.float64, mx.int32, mx.uint8):
         assert mx.array(3 + 4j, t).item() == 3
         assert mx.array([1j, 2 + 1j], t).tolist() == [0, 2]
+        assert mx.full(2, 2 + 1j, dtype=t).tolist() == mx.full_like(mx.zeros(2, t), 2 + 1j).tolist() == [2, 2]
         x = mx.zeros(2, t)
         x[1] = 5 + 1j
         assert x.tolist() == [0, 5]
