@@ -154,6 +154,7 @@ struct running {
     } * v;
     bool again;     /* shapes follow from the operands */
     uint64_t entry; /* where the one in hand begins */
+    uint64_t left;  /* entries behind it */
 };
 
 /* Was the constant held by an earlier entry than the one that is read now? */
@@ -209,6 +210,47 @@ static int imported_constant(struct running *r, const struct mlxfn_entry *e)
     return define(r, e->id, x, x, &s);
 }
 
+/* The operation that first reads a value, but for what hands it on in another type or order. */
+static void reader_of(const struct running *r, uint64_t id, char *name, size_t size)
+{
+    struct running ahead = *r;
+    bool found = false, good = true;
+    for (uint64_t i = 0; i < r->left && !found && good; i++) {
+        struct mlxfn_entry e;
+        bool reads = false;
+        ahead.entry = ahead.c.at;
+        good = !read_entry(&ahead.c, r->f->version, known_to_file, &ahead, &e);
+        for (int k = 0; good && e.kind == A_PRIMITIVE && k < e.nin; k++) reads = reads || e.in[k] == id;
+        bool on = reads && e.p &&
+                  (e.p->build == build_AsType || e.p->build == build_Transpose || e.p->build == build_Unflatten);
+        found = reads && !on;
+        id = on ? e.out[0] : id;
+        if (found)
+            snprintf(name, size, "%.*s", (int)(e.name_length < size ? e.name_length : size - 1), e.name);
+        entry_free(&e);
+    }
+    if (!found)
+        snprintf(name, size, "what was exported");
+    mx_error_clear();
+}
+
+/* An axis is unflattened to one size to say that what follows serves no other: the message speaks of what follows. */
+static bool size_failed(const struct running *r, const struct mlxfn_entry *e)
+{
+    if (!e->p || e->p->build != build_Unflatten)
+        return false;
+    mx x = r->v[*id_find(&r->at, e->in[0])].x;
+    int axis = e->state.v[0].i + (e->state.v[0].i < 0 ? x->ndim : 0);
+    if (e->spec[0].ndim != x->ndim || axis < 0 || axis >= x->ndim || e->spec[0].shape[axis] == x->shape[axis])
+        return false;
+    char name[60];
+    reader_of(r, e->out[0], name, sizeof name);
+    mx_fail("[import_function] %s: byte %llu: expected %d elements along axis %d, for which %s was exported, got shape "
+            "%s",
+            r->c.label, (unsigned long long)e->at, e->spec[0].shape[axis], axis, name, shape_of(x));
+    return true;
+}
+
 /* What a builder said, with the place in the file; of bodies in bodies the innermost, which comes last. */
 static int entry_failed(const struct running *r, const struct mlxfn_entry *e)
 {
@@ -221,6 +263,8 @@ static int entry_failed(const struct running *r, const struct mlxfn_entry *e)
     if (kind == MX_MEMORY || kind == MX_INTERRUPTED)
         return 1;
     mx_error_clear();
+    if (size_failed(r, e))
+        return 1;
     /* What is bad is the file, whatever an operation finds wrong with its argument. */
     mx_fail_as(kind == MX_INDEX || kind == MX_AXIS ? MX_VALUE : kind, "[import_function] %s: byte %llu: %.*s: %s",
                r->c.label, (unsigned long long)e->at, e->name_length < 60 ? (int)e->name_length : 60, e->name, message);
@@ -318,7 +362,7 @@ static int run_trace(struct running *r, const mx in[], struct mx_list *out)
     int failed = 0;
     for (int i = 0; i < r->t->n_in && !failed; i++) failed = define(r, r->t->in_ids[i], in[i], in[i], &r->t->in[i]);
     r->c.at = r->t->tape;
-    for (uint64_t i = 0; i < r->t->entries && !failed; i++) failed = run_imported_entry(r);
+    for (r->left = r->t->entries; r->left && !failed;) r->left--, failed = run_imported_entry(r);
     for (int i = r->t->n_in; i < r->n && shapeless() && !failed; i++)
         failed = !r->v[i].read && r->v[i].x->tracer && is_nil(shapeless_check(r->v[i].x));
     for (int k = 0; k < r->t->n_out && !failed; k++) {

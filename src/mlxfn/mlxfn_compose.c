@@ -166,11 +166,11 @@ COMPOSE(as_strided)
     y[0] = mx_infer(c->op, c->args, 1, &flat);
 }
 
-/* Every so-and-so-many elements of rows one after the other. */
+/* Every so-and-so-many elements of rows one after the other, of as many as there are. */
 COMPOSE(diagonal)
 {
     const struct diagonal_args *a = c->args;
-    mx x = c->x[0];
+    mx x = mx_size_checked(mx_size_checked(c->x[0], a->axis1), a->axis2);
     struct line l = line_of(a, x);
     int perm[MX_MAX_NDIM], n = 0, columns = x->shape[a->axis2];
     for (int i = 0; i < x->ndim; i++)

@@ -215,6 +215,27 @@ mx mx_tile(mx x, const int *reps, int n)
     return x;
 }
 
+mx mx_roll_by(mx x, mx by, int axis)
+{
+    if (is_nil(x) || is_nil(by))
+        return MX_NIL;
+    struct size n = size_of(x, axis);
+    mx place = mx_subtract(mx_arange_by(1, &n, DT_int64), by);
+    return mx_take(x, mx_remainder(place, mx_number_of_elements(x, &axis, 1, false, DT_int64)), axis);
+}
+
+static mx rolled(mx x, int axis, int64_t by)
+{
+    if (size_of(x, axis).of)
+        return mx_roll_by(x, array_of_int(by, DT_int64), axis);
+    int size = dim(x, axis);
+    by = size ? by % size : 0;
+    int at = (int)(by > 0 ? size - by : -by);
+    if (!at)
+        return x;
+    return mx_concatenate(2, (mx[]){ mx_slice_axis(x, axis, at, size, 1), mx_slice_axis(x, axis, 0, at, 1) }, axis);
+}
+
 mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
 {
     if (is_nil(x))
@@ -222,31 +243,22 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
     if (!axes) {
         int64_t sum = 0;
         for (int i = 0; i < n_shift; i++) sum += shift[i];
-        for (int i = 0; i < x->ndim; i++) x = mx_size_checked(x, i);
-        int one = x->size ? (int)(sum % x->size) : 0;
-        return mx_reshape(mx_roll(flat(x), &one, 1, (int[]){ 0 }, 1), x->ndim, x->shape);
+        return mx_reshape_like(rolled(flat(x), 0, sum), x);
     }
     if (n_shift != n && n_shift != 1 && n != 1)
         return mx_fail("[roll] expected one shift or one for each of the %d axes, got %d", n, n_shift);
     int64_t sum[MX_MAX_NDIM] = { 0 }; /* several shifts of one axis add up */
-    bool rolled[MX_MAX_NDIM] = { false };
+    bool moved[MX_MAX_NDIM] = { false };
     for (int i = 0; i < n || (n == 1 && i < n_shift); i++) {
         int a = axis_of("roll", axes[n == 1 ? 0 : i], x->ndim);
         if (a < 0)
             return MX_NIL;
         sum[a] += shift[n_shift == 1 ? 0 : i];
-        rolled[a] = true;
+        moved[a] = true;
     }
-    for (int a = 0; a < x->ndim; a++) {
-        if (!rolled[a])
-            continue;
-        x = mx_size_checked(x, a);
-        int size = x->shape[a], by = size ? (int)(sum[a] % size) : 0;
-        by += by < 0 ? size : 0;
-        if (by)
-            x = mx_concatenate(
-                2, (mx[]){ mx_slice_axis(x, a, size - by, size, 1), mx_slice_axis(x, a, 0, size - by, 1) }, a);
-    }
+    for (int a = 0; a < x->ndim; a++)
+        if (moved[a])
+            x = rolled(x, a, sum[a]);
     return x;
 }
 
@@ -278,15 +290,15 @@ mx mx_diag(mx x, int k)
         return mx_diagonal(x, k, 0, 1);
     if (x->ndim != 1)
         return mx_fail("[diag] expected an array of one or two dimensions, got shape %s", shape_of(x));
-    x = mx_size_checked(x, 0);
     int64_t size = (int64_t)x->shape[0] + llabs(k);
     if (size > INT32_MAX)
         return mx_fail("[diag] the matrix would have %lld rows, past 2^31", (long long)size);
-    int n = (int)size, zero = 0, more = n - x->shape[0];
+    int zero = 0, more = (int)size - x->shape[0];
     mx padded = mx_pad(x, &zero, 1, &zero, &more, mx_scalar_like(0, x), PAD_CONSTANT);
     /* Element (i, i + k) is v[i], or v[i + k] below the main diagonal. */
     mx lines = mx_expand_dims(padded, (int[]){ k >= 0 }, 1);
-    return mx_where(mx_eye(n, n, k, DT_bool_), lines, mx_scalar_like(0, x));
+    struct size n = size_of(padded, 0);
+    return mx_where(mx_eye_by(n, n, k, DT_bool_), lines, mx_scalar_like(0, x));
 }
 
 mx mx_trace(mx x, int offset, int axis1, int axis2, enum dtype t)

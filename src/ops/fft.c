@@ -174,7 +174,12 @@ mx mx_fftshift(mx x, const int *axes, int n, bool back)
         if (d < 0)
             return MX_NIL;
         int by = back ? -(x->shape[d] / 2) : x->shape[d] / 2;
-        x = mx_roll(x, &by, 1, &d, 1);
+        if (size_of(x, d).of) {
+            mx half = mx_floor_divide(mx_number_of_elements(x, &d, 1, false, DT_int64), array_of_int(2, DT_int64));
+            x = mx_roll_by(x, back ? mx_negative(half) : half, d);
+        } else {
+            x = mx_roll(x, &by, 1, &d, 1);
+        }
     }
     return x;
 }

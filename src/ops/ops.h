@@ -242,6 +242,7 @@ mx mx_repeat(mx x, int repeats, int axis);
 mx mx_repeat_flat(mx x, int repeats);
 mx mx_tile(mx x, const int *reps, int n);
 mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n); /* axes NULL: flattened */
+mx mx_roll_by(mx x, mx by, int axis);                                    /* by a number in an array */
 bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[]);
 mx mx_diagonal(mx x, int offset, int axis1, int axis2);
 mx mx_diag(mx x, int k);

@@ -254,20 +254,38 @@ static bool diagonal_view(const struct call *c, mx y)
     return true;
 }
 
+/* The elements of a diagonal at the rows that they are in; what is at others does not matter. */
+static mx at_rows(const struct diagonal_args *a, mx y, mx x, mx zero)
+{
+    struct size rows = size_of(x, a->axis1);
+    int last = y->ndim - 1, low = 0, high = 1;
+    if (!rows.of) {
+        struct line l = line_of(a, x);
+        low = (int)l.down;
+        high = (int)(rows.now - l.down - l.count);
+        return mx_pad(y, &last, 1, &low, &high, zero, PAD_CONSTANT);
+    }
+    /* One more, so that there is one where the diagonal has none. */
+    y = mx_pad(y, &last, 1, &low, &high, zero, PAD_CONSTANT);
+    mx i =
+        mx_subtract(mx_arange_by(1, &rows, DT_int64), array_of_int(a->offset < 0 ? -(int64_t)a->offset : 0, DT_int64));
+    mx most = mx_subtract(mx_number_of_elements(y, &last, 1, false, DT_int64), array_of_int(1, DT_int64));
+    return mx_take(y, mx_clip(i, array_of_int(0, DT_int64), most), last);
+}
+
 /* The cotangent along the rows, of all columns of which the mask of a diagonal takes one. */
 static void diagonal_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct diagonal_args *a = c->args;
     mx x = c->x[0];
-    int n = x->ndim, rows = x->shape[a->axis1], columns = x->shape[a->axis2], last = n - 2, perm[MX_MAX_NDIM], k = 0;
+    int n = x->ndim, perm[MX_MAX_NDIM], k = 0;
     if (!want[0])
         return;
-    struct line l = line_of(a, x);
-    int low = (int)l.down, high = (int)(rows - l.down - l.count);
+    struct size rows = size_of(x, a->axis1), columns = size_of(x, a->axis2);
     mx zero = mx_scalar_like(0, ct[0]);
-    mx each = mx_expand_dims(mx_pad(ct[0], &last, 1, &low, &high, zero, PAD_CONSTANT), (int[]){ -1 }, 1);
+    mx each = mx_expand_dims(at_rows(a, ct[0], x, zero), (int[]){ -1 }, 1);
     for (int i = 0; i < n; i++) perm[i] = i == a->axis1 ? n - 2 : i == a->axis2 ? n - 1 : k++;
-    dx[0] = mx_transpose(mx_where(mx_eye(rows, columns, a->offset, DT_bool_), each, zero), perm, n);
+    dx[0] = mx_transpose(mx_where(mx_eye_by(rows, columns, a->offset, DT_bool_), each, zero), perm, n);
 }
 
 static void diagonal_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = mx_infer(&op_diagonal, c->args, 1, t); }
@@ -293,7 +311,6 @@ mx mx_diagonal(mx x, int offset, int axis1, int axis2)
         return MX_NIL;
     if (a.axis1 == a.axis2)
         return mx_fail("[diagonal] expected two different axes, got %d and %d", axis1, axis2);
-    x = mx_size_checked(mx_size_checked(x, a.axis1), a.axis2);
     return mx_infer(&op_diagonal, &a, 1, &x);
 }
 

@@ -143,6 +143,18 @@ mx mx_topk(mx x, int k, int axis)
 
 mx mx_topk_flat(mx x, int k) { return mx_topk(flat(x), k, -1); }
 
+/* The middle of sorted rows whose length goes into the graph. */
+static mx middle_by_number(mx y)
+{
+    mx one = array_of_int(1, DT_int64), two = array_of_int(2, DT_int64);
+    mx size = mx_number_of_elements(y, (int[]){ -1 }, 1, false, DT_int64);
+    mx low = mx_expand_dims(mx_floor_divide(mx_subtract(size, one), two), (int[]){ 0 }, 1);
+    mx high = mx_expand_dims(mx_floor_divide(size, two), (int[]){ 0 }, 1);
+    mx both = mx_take(y, mx_concatenate(2, (mx[]){ low, high }, 0), -1);
+    /* Of one number no mean is made: the sum may be past the largest. */
+    return mx_where(mx_equal(low, high), mx_slice_axis(both, -1, 0, 1, 1), mx_mean(both, (int[]){ -1 }, 1, true));
+}
+
 /* The one in the middle or the mean of the two there; NaN where there is one. */
 mx mx_median(mx x, const int *axes, int n, bool keepdims)
 {
@@ -153,7 +165,6 @@ mx mx_median(mx x, const int *axes, int n, bool keepdims)
     int64_t size = 1;
     for (int i = 0; i < n; i++) {
         folded[a[i]] = true;
-        x = mx_size_checked(x, a[i]); /* which says where the middle is */
         size *= x->shape[a[i]];
     }
     if (size == 0)
@@ -171,8 +182,10 @@ mx mx_median(mx x, const int *axes, int n, bool keepdims)
     y = mx_sort(y, -1);
     if (is_nil(y))
         return y;
-    mx end = mx_slice_axis(y, y->ndim - 1, last - 1, last, 1);
-    mx middle = mx_mean(mx_slice_axis(y, y->ndim - 1, (last - 1) / 2, last / 2 + 1, 1), (int[]){ -1 }, 1, true);
+    mx end = mx_slice_axis(y, -1, -1, TO_END, 1);
+    mx middle = size_of(y, -1).of
+                    ? middle_by_number(y)
+                    : mx_mean(mx_slice_axis(y, -1, (last - 1) / 2, last / 2 + 1, 1), (int[]){ -1 }, 1, true);
     middle = mx_where(mx_isnan(end), end, middle);
     middle = mx_squeeze(middle, (int[]){ -1 }, 1);
     return keepdims ? mx_expand_dims(middle, a, n) : middle;

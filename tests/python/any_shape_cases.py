@@ -336,6 +336,18 @@ def functions(mx):
     yield "zeros_like", lambda x: mx.zeros_like(x) + mx.ones_like(x), free
     yield "view", lambda x: x.view(mx.int32), free
     yield "linspace", lambda x: x * mx.linspace(0, 1, 4), rows
+    yield "roll", lambda x: mx.roll(x, 4, axis=0), more_rows
+    yield "roll of two axes", lambda x: mx.roll(x, (1, -6), axis=(0, 1)), free
+    yield "roll of all", lambda x: mx.roll(x, -5), free
+    yield "gradient roll", lambda x: mx.grad(lambda x: (mx.roll(x, 2, axis=-1) * x * x).sum())(x), free
+    yield "fftshift", lambda x: mx.fft.fftshift(x), free
+    yield "ifftshift", lambda x: mx.fft.ifftshift(x, axes=(0,)), free
+    yield "median", lambda x: mx.median(x, axis=0), free
+    yield "median of all", lambda x: mx.median(x, keepdims=True), free
+    yield "gradient median", lambda x: mx.grad(lambda x: (mx.median(x, axis=1) ** 2).sum())(x), free
+    row = each(lambda n: (x(n),), (3,), (5,), (1,), (7,))
+    yield "diag", lambda x: mx.diag(x, -1), row
+    yield "gradient diag", lambda x: mx.grad(lambda x: (mx.diag(x, 2) ** 2).sum())(x), row
 
     # Packed weights
     wide = [(x(n, 64),) for n in (3, 5, 1, 7)]
@@ -485,7 +497,9 @@ WRONG_THERE = {
     "vmap outer", "vmap along columns", "vmap gradient", "vmap rms_norm", "vmap of a captured array", "inv",
     "cholesky", "qr", "singular values", "pinv", "solve", "solve_triangular", "det", "slogdet",
     "layer TransformerEncoder", "layer Linear", "layer GroupNorm", "layer InstanceNorm",
-    "gradient loss margin_ranking", *(f"{what}layer {text}" for what in ("", "gradient ") for text, _ in WINDOWS),
+    "roll", "roll of two axes", "roll of all", "gradient roll", "fftshift", "ifftshift", "median", "median of all",
+    "gradient median", "diag", "gradient diag", "gradient loss margin_ranking",
+    *(f"{what}layer {text}" for what in ("", "gradient ") for text, _ in WINDOWS),
 }  # fmt: skip
 
 
