@@ -17,22 +17,22 @@
 static const struct field gather_args_fields[] = { FIELD(gather_args, axes),
                                                    SIZES(gather_args, sizes),
                                                    ENUM(gather_args, outside, OUTSIDE_FOR_MASK),
-                                                   ENUM(gather_args, asker, SCATTER_ADD_AXIS),
+                                                   ENUM(gather_args, asker, PUT_ALONG_AXIS),
                                                    { 0 } };
 static const struct field scatter_args_fields[] = { FIELD(scatter_args, axes),
                                                     ENUM(scatter_args, fold, SCATTER_MIN),
                                                     ENUM(scatter_args, outside, OUTSIDE_FOR_MASK),
-                                                    ENUM(scatter_args, asker, SCATTER_ADD_AXIS),
+                                                    ENUM(scatter_args, asker, PUT_ALONG_AXIS),
                                                     { 0 } };
 static const struct field gather_axis_args_fields[] = { FIELD(gather_axis_args, axis),
                                                         ENUM(gather_axis_args, outside, OUTSIDE_FOR_MASK),
-                                                        ENUM(gather_axis_args, asker, SCATTER_ADD_AXIS),
+                                                        ENUM(gather_axis_args, asker, PUT_ALONG_AXIS),
                                                         FIELD(gather_axis_args, whole),
                                                         { 0 } };
 static const struct field scatter_axis_args_fields[] = { FIELD(scatter_axis_args, axis),
                                                          ENUM(scatter_axis_args, fold, SCATTER_MIN),
                                                          ENUM(scatter_axis_args, outside, OUTSIDE_FOR_MASK),
-                                                         ENUM(scatter_axis_args, asker, SCATTER_ADD_AXIS),
+                                                         ENUM(scatter_axis_args, asker, PUT_ALONG_AXIS),
                                                          FIELD(scatter_axis_args, whole),
                                                          { 0 } };
 
@@ -83,14 +83,20 @@ static int gather_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
+/* By whom a derivative asks, which is another operation than `itself`. */
+static struct asked asked_for(enum index_asker itself, unsigned asker, unsigned outside)
+{
+    return (struct asked){ asker == ITSELF ? itself : asker, outside };
+}
+
 static void gather_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct gather_args *a = c->args;
     int axes[MX_MAX_NDIM];
     for (int i = 0; i < a->axes.n; i++) axes[i] = (int)a->axes.v[i];
     if (want[0])
-        dx[0] = mx_scatter_as((struct asked){ ITSELF, a->outside }, zeros_of(c->x[0]), c->x + 1, axes, a->axes.n, ct[0],
-                              SCATTER_ADD);
+        dx[0] = mx_scatter_as(asked_for(GATHER, a->asker, a->outside), zeros_of(c->x[0]), c->x + 1, axes, a->axes.n,
+                              ct[0], SCATTER_ADD);
 }
 
 static void gather_jvp(const struct call *c, const mx t[], mx dy[])
@@ -268,7 +274,8 @@ static void gather_axis_vjp(const struct call *c, const mx ct[], const bool want
 {
     const struct gather_axis_args *a = c->args;
     if (want[0])
-        dx[0] = scatter_axis(asked_by(a), zeros_of(c->x[0]), c->x[1], ct[0], a->axis, SCATTER_ADD);
+        dx[0] = scatter_axis(asked_for(TAKE_ALONG_AXIS, a->asker, a->outside), zeros_of(c->x[0]), c->x[1], ct[0],
+                             a->axis, SCATTER_ADD);
 }
 
 static void gather_axis_jvp(const struct call *c, const mx t[], mx dy[])
@@ -446,13 +453,14 @@ static mx read_through(const struct call *c, mx from)
     mx u = c->x[c->nin - 1];
     if (c->op->id == OP_scatter_axis) {
         const struct scatter_axis_args *s = c->args;
-        return gather_axis((struct asked){ ITSELF, s->outside }, from, c->x[1], s->axis);
+        return gather_axis(asked_for(PUT_ALONG_AXIS, s->asker, s->outside), from, c->x[1], s->axis);
     }
     const struct scatter_args *s = c->args;
     int64_t v[MX_MAX_NDIM];
     int lead = c->x[1]->ndim;
     bool follows = shapeless() && (u->tracer || from->tracer);
-    struct gather_args a = { s->axes, ints_of(u->ndim - lead, u->shape + lead, v), s->outside, ITSELF };
+    unsigned asker = asked_for(SCATTER, s->asker, s->outside).asker;
+    struct gather_args a = { s->axes, ints_of(u->ndim - lead, u->shape + lead, v), s->outside, asker };
     for (int i = 0; i < a.sizes.n && follows; i++)
         if (v[i] == from->shape[i] && !indexes(a.axes, i))
             v[i] = SIZE_OF(0, i);

@@ -42,10 +42,25 @@ struct scatter_axis_args {
 };
 
 /* Who asked for one of these, for messages while it runs. */
-enum index_asker { ITSELF, TAKE, GETITEM, SETITEM, CROSS_ENTROPY, SCATTER_ADD_AXIS };
+enum index_asker {
+    ITSELF,
+    TAKE,
+    GETITEM,
+    SETITEM,
+    CROSS_ENTROPY,
+    SCATTER_ADD_AXIS,
+    /* What is an operation itself, where another one is its derivative. */
+    GATHER,
+    SCATTER,
+    TAKE_ALONG_AXIS,
+    PUT_ALONG_AXIS
+};
 static inline const char *index_asker(const char *itself, unsigned asker)
 {
-    static const char *const names[] = { "", "take", "getitem", "setitem", "cross_entropy", "scatter_add_axis" };
+    static const char *const names[] = {
+        "",       "take",    "getitem",         "setitem",       "cross_entropy", "scatter_add_axis",
+        "gather", "scatter", "take_along_axis", "put_along_axis"
+    };
     return asker == ITSELF ? itself : names[asker];
 }
 mx mx_gather_by(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const struct size sizes[]);

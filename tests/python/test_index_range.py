@@ -496,6 +496,25 @@ def test_setting_gives_what_was():
         mx.set_index_errors("error")
 
 
+@pytest.mark.parametrize(
+    "name, f",
+    [
+        ("take", lambda x, far: mx.take(x, far, axis=0)),
+        ("take", lambda x, far: mx.take(x, far, axis=1)),
+        ("getitem", lambda x, far: x[far, far]),
+        ("setitem", lambda x, far: mx.ones((4, 3)).at[far].multiply(x[:1])),
+        ("take_along_axis", lambda x, far: mx.take_along_axis(x, far[None], axis=1)),
+        ("put_along_axis", lambda x, far: mx.put_along_axis(mx.ones((4, 3)), far[None], x[:, :1], axis=1)),
+    ],
+)
+def test_a_derivative_speaks_of_what_it_is_of(name, f):
+    mx.set_index_errors(True)
+    call = lambda x: (f(x, mx.array([9])) ** 2).sum()  # noqa: E731
+    for g in (call, mx.grad(call), mx.grad(lambda x: mx.grad(call)(x).sum())):
+        with pytest.raises(mx.ArrayIndexError, match=rf"^\[{name}\] index 9 at position"):
+            mx.eval(g(mx.ones((4, 3))))
+
+
 def test_axes_without_elements():
     """No index is in range there and none is the nearest: reads are errors, writes are left out."""
     x, i, v = mx.zeros((3, 0)), mx.array([0, 1]), mx.ones((2,))
