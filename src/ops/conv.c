@@ -26,10 +26,15 @@ static int window_positions(const char *op, const struct conv_args *a, mx x, mx 
 {
     int64_t in = dim(x, 1 + i), k = dim(w, 1 + i);
     int64_t whole = in ? 1 + (in - 1) * a->input_dilation.v[i] : 0;
-    int64_t seen = k ? 1 + (k - 1) * a->dilation.v[i] : 0;
+    int64_t seen = 1 + (k - 1) * a->dilation.v[i];
     int64_t room = whole + a->low.v[i] + a->high.v[i] - seen;
     if (k && room >= 0)
         return dim_of(op, room / a->stride.v[i] + 1);
+    if (!k) {
+        mx_fail("[%s] expected weights of at least one position along spatial axis %d, got shape %s", op, i,
+                shape_of(w));
+        return -1;
+    }
     mx_fail("[%s] expected weights no larger than the input with its padding, got %lld positions and a padded size of "
             "%lld along spatial axis %d (input %s, weights %s)",
             op, (long long)seen, (long long)whole + a->low.v[i] + a->high.v[i], i, shape_of(x), shape_of(w));

@@ -344,6 +344,11 @@ def test_threads_do_not_matter():
     [
         (lambda: mx.conv2d(mx.zeros((1, 4, 4, 3)), mx.zeros((2, 3, 3, 2))), "2|channels"),
         (lambda: mx.conv2d(mx.zeros((1, 2, 2, 3)), mx.zeros((2, 3, 3, 3))), "no larger than the input"),
+        (
+            lambda: mx.conv2d(mx.zeros((1, 5, 5, 3)), mx.zeros((3, 3, 0, 1)), groups=3),
+            "one position along spatial axis 1",
+        ),
+        (lambda: mx.conv_transpose1d(mx.zeros((1, 5, 3)), mx.zeros((2, 0, 3))), "one position along spatial axis 0"),
         (lambda: mx.conv2d(mx.zeros((1, 4, 4, 4)), mx.zeros((3, 3, 3, 2)), groups=2), "groups"),
         (lambda: mx.conv2d(mx.zeros((1, 4, 4, 4)), mx.zeros((3, 3, 3, 4)), groups=0), "groups"),
         (lambda: mx.conv2d(mx.zeros((1, 4, 4, 4)), mx.zeros((3, 3, 4))), "2 spatial axes"),
