@@ -227,9 +227,40 @@ def test_values_and_derivatives(mode, shape, scale, align_corners, antialias):
     np.testing.assert_allclose(np.array(mx.jvp(layer, [x], [x])[1][0]), want, **close)
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("scale", [65, 66, 66.5])
+def test_many_results_of_a_value(mode, scale):
+    test_values_and_derivatives(mode, (2, 5, 3), scale, False, False)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [10**6, 10**6 + 1, 10**6 + 0.5])
+def test_no_result_is_made_by_itself(mode, scale):
+    """A list of a million would take minutes."""
+    x, m = array(4), int(4 * scale)
+    y = np.array(nn.Upsample(scale, mode)(mx.array(x).reshape(1, 4, 1))).flatten()
+    assert y.shape == (m,)
+    at = (np.arange(m) - (m - 1) / 2) / scale + 1.5
+    if mode == "linear":
+        np.testing.assert_allclose(y, np.interp(at, np.arange(4), x), atol=1e-6)
+    else:  # some of them
+        kernel = spline(-0.75) if mode == "cubic" else lambda d: abs(d) < 0.5
+        few = at[:: m // 7 + 1]
+        want = [sum(kernel(p - j) * x[np.clip(j, 0, 3)] for j in range(-2, 6)) for p in few]
+        np.testing.assert_allclose(y[:: m // 7 + 1], want, atol=1e-6)
+
+
+def test_sums_stay_in_range():
+    """The weights come to 1, some are negative: those in the middle are more than that together."""
+    for scale in (2, 3, 65, 1.5, 0.5):
+        for shape in ((1, 6, 5, 3), (1, 6, 100, 8)):
+            y = nn.Upsample(scale, "cubic")(mx.full(shape, 3.4e38))
+            np.testing.assert_allclose(np.array(y), 3.4e38, rtol=1e-5)
+
+
 def test_only_neighbours_count():
     """What is infinite stays with the results beside it."""
-    for scale, first, last, channels in ((2, 3, 6, 512), (2, 3, 6, 8), (3, 5, 9, 512)):
+    for scale, first, last, channels in ((2, 3, 6, 512), (2, 3, 6, 8), (3, 5, 9, 512), (65, 98, 226, 512)):
         x = np.ones((1, 5, 512 // channels, channels), np.float32)
         x[:, 2] = np.inf
         y = np.array(nn.Upsample((scale, 1), "linear")(mx.array(x)))

@@ -24,6 +24,8 @@ _CHANNELS = 16
 _FAR = 4
 # Elements of the rows behind an axis that are long enough for a kernel call of their own.
 _LONG = 512
+# Whole scales up to this have an operation for each result of a value, larger ones for half of them.
+_MANY = 64
 
 
 def _check_scale(scale):
@@ -38,14 +40,26 @@ def _length(n, scale):
     return m
 
 
+def _count(m):
+    """0, 1, ..., m - 1: what is computed of them is exact, on the device that has such numbers."""
+    return mx.arange(m, dtype=mx.float64)
+
+
+def _kept(kind, x):
+    """The numbers of x where no trace looks for them."""
+    numbers = array(kind)
+    numbers.frombytes(memoryview(x).cast("B"))
+    return numbers
+
+
 def _places(n, scale, align_corners):
-    """p_i, as a list of numbers."""
+    """p_i"""
     m = _length(n, scale)
     if align_corners:
-        return [i * (n - 1) / max(m - 1, 1) for i in range(m)]
+        return _count(m) * (n - 1) / max(m - 1, 1)
     step = 1 / scale
     start = ((m - 1) * step - n + 1) / 2
-    return [i * step - start for i in range(m)]
+    return _count(m) * step - start
 
 
 def _size(x, axis):
@@ -73,6 +87,14 @@ def _along_axes(x, scale_factor, resample):
     return x
 
 
+@functools.lru_cache(64)
+def _nearest(n, m, smaller):
+    with mx.stream(mx.cpu):
+        if smaller:
+            return _kept("i", (mx.arange(m, dtype=mx.int64) * n // m).astype(mx.int32))
+        return _kept("i", mx.round(((2 * _count(m) + 1) * n / m - 1) / 2).astype(mx.int32))
+
+
 def upsample_nearest(x: mx.array, scale_factor: tuple):
     """The value next to (i + 1/2) n / m - 1/2, of two as near the even one; where the axis gets shorter,
     the value number floor(i n / m). x: (N, ..., C)."""
@@ -81,9 +103,7 @@ def upsample_nearest(x: mx.array, scale_factor: tuple):
         if scale == int(scale):
             return mx.repeat(x, int(scale), axis=axis)
         n = _size(x, axis)
-        m = _length(n, scale)
-        nearest = [i * n // m if scale < 1 else round(((2 * i + 1) * n / m - 1) / 2) for i in range(m)]
-        return mx.take(x, mx.array(nearest), axis=axis)
+        return mx.take(x, mx.array(_nearest(n, _length(n, scale), scale < 1)), axis=axis)
 
     _check(x, scale_factor)
     return _along_axes(x, scale_factor, resample)
@@ -94,6 +114,14 @@ def _wider(x, axis, n):
     before = (slice(None),) * axis
     first, last = x[(*before, slice(0, 1))], x[(*before, slice(-1, None))]
     return mx.concatenate([first] * n + [x] + [last] * n, axis=axis)
+
+
+def _inwards(terms):
+    """The sum, of the outermost terms first: the weights in the middle, which are positive, come to those that are not,
+    and no sum on the way of equal values is larger than they are."""
+    n = len(terms)
+    first, *others = [terms[k] for k in sorted(range(n), key=lambda k: -abs(2 * k - n + 1))]
+    return sum(others, first)
 
 
 def _phases(scale, kernel, reach):
@@ -113,7 +141,7 @@ def _by_phases(x, axis, phases, reach):
 
     def phase(first, weights):
         terms = [x[(*before, slice(j, j - 2 * reach or None))] * w for j, w in enumerate(weights, first) if w != 0]
-        return sum(terms[1:], terms[0])
+        return _inwards(terms)
 
     return mx.stack([phase(*p) for p in phases], axis=axis + 1).flatten(axis, axis + 1)
 
@@ -132,7 +160,7 @@ def _by_windows(x, axis, phases, reach):
         for k in range(2 * reach):
             weights = mx.array([w[k] for _, w in phases], x.dtype).reshape(2, half, 1)
             terms.append(mx.as_strided(x, shape, (row, size, size, 0, 1), k * size) * weights)
-        return sum(terms[1:], terms[0]).reshape(*x.shape[:axis], -1, *tail)
+        return _inwards(terms).reshape(*x.shape[:axis], -1, *tail)
 
     @sums.vjp
     def sums_back(x, dy, y):
@@ -149,6 +177,31 @@ def _by_windows(x, axis, phases, reach):
         return sum(terms[1:], terms[0])
 
     return sums(x)
+
+
+@functools.lru_cache(64)
+def _halves(scale, kernel, reach):
+    """The weights of `_phases`, of the r whose p is below 0 and of those above, which begin one value later."""
+    with mx.stream(mx.cpu):
+        p = (_count(scale) - (scale - 1) / 2) / scale
+        parts = p[: scale // 2], p[-(scale // 2) :]
+        return [[_kept("d", kernel(part - j)) for j in range(h - reach, h + reach)] for h, part in enumerate(parts)]
+
+
+def _by_halves(x, axis, scale, kernel, reach):
+    """As `_by_phases`, for phases that are many. Where p is 0 the result is the value."""
+    before, behind = (slice(None),) * axis, (1,) * (x.ndim - axis - 1)
+
+    def half(h, weights):
+        terms = [
+            x[(*before, slice(j, j - 2 * reach or None), None)] * mx.array(w, x.dtype).reshape(-1, *behind)
+            for j, w in enumerate(weights, h)
+        ]
+        return _inwards(terms)
+
+    below, above = [half(*h) for h in enumerate(_halves(scale, kernel, reach))]
+    middle = [x[(*before, slice(reach, -reach), None)]] * (scale % 2)
+    return mx.concatenate([below, *middle, above], axis=axis + 1).flatten(axis, axis + 1)
 
 
 @functools.lru_cache(64)
@@ -184,13 +237,15 @@ def _taps(n, scale, kernel, reach, align_corners, antialias):
     """For the first, second, ... term of the sums: the numbers of the x_j and the weights."""
     stretch = max(1 / scale, 1) if antialias else 1
     taps = 2 * math.ceil(reach * stretch)
-    indices, weights = [], []
-    for p in _places(n, scale, align_corners):
-        near = [math.floor(p) - taps // 2 + 1 + k for k in range(taps)]
-        w = [kernel((p - j) / stretch) if 0 <= j < n or not antialias else 0.0 for j in near]
-        indices.append([min(max(j, 0), n - 1) for j in near])
-        weights.append([v / sum(w) for v in w] if antialias else w)
-    return [(array("i", j), array("d", w)) for j, w in zip(zip(*indices), zip(*weights), strict=True)]
+    with mx.stream(mx.cpu):
+        p = _places(n, scale, align_corners)
+        near = mx.floor(p) + (_count(taps) - (taps // 2 - 1)).reshape(-1, 1)
+        w = kernel((p - near) / stretch)
+        if antialias:
+            w = w * ((near >= 0) & (near < n))
+            w = w / w.sum(axis=0)
+        at = mx.clip(near, 0, n - 1).astype(mx.int32)
+        return [(_kept("i", j), _kept("d", v)) for j, v in zip(at, w, strict=True)]
 
 
 def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
@@ -222,13 +277,17 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
 
     def resample(x, axis, scale):
         if by_whole(scale):
+            if scale > _MANY:
+                return _by_halves(x, axis, int(scale), kernel, reach)
             phases = _phases(int(scale), kernel, reach)
             windows = scale % 2 == 0 and not mx._of_any_size(x) and math.prod(x.shape[axis + 1 :]) >= _LONG
             return (_by_windows if windows else _by_phases)(x, axis, phases, reach)
         taps = _taps(_size(x, axis), scale, kernel, reach, align_corners, antialias)
         weighed = x.dtype if x.dtype == mx.float64 else mx.float32
         behind = (1,) * (x.ndim - axis - 1)
-        return sum(mx.take(x, mx.array(j), axis=axis) * mx.array(w, weighed).reshape(-1, *behind) for j, w in taps)
+        return _inwards(
+            [mx.take(x, mx.array(j), axis=axis) * mx.array(w, weighed).reshape(-1, *behind) for j, w in taps]
+        )
 
     _check(x, scale_factor)
     y = x
@@ -241,17 +300,21 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
     return y.astype(x.dtype) if mx.issubdtype(x.dtype, mx.inexact) else y
 
 
+# Kernels are of numbers and of arrays of them.
+
+
 def _line(d):
-    return max(1 - abs(d), 0.0)
+    d = abs(d)
+    return (1 - d) * (d < 1)
 
 
 @functools.cache
 def _spline(a):
     def kernel(d):
         d = abs(d)
-        if d <= 1:
-            return (a + 2) * d**3 - (a + 3) * d**2 + 1
-        return a * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0.0
+        near = ((a + 2) * d - (a + 3)) * d * d + 1
+        far = a * (((d - 5) * d + 8) * d - 4)
+        return near * (d <= 1) + far * ((d > 1) & (d < 2))
 
     return kernel
 
