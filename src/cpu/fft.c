@@ -265,8 +265,8 @@ static int by_row_make(struct fft_plan *p)
     for (int64_t e = 0; mirror && e < m; e++, w += 2 * lanes)
         for (int64_t l = 0; l < lanes; l++) {
             root(&re, &im, e * ways + l % ways, 2 * n);
-            w[l] = (float)(re / 2);
-            w[lanes + l] = (float)(im / 2);
+            w[l] = (float)re;
+            w[lanes + l] = (float)im;
         }
     return 0;
 }

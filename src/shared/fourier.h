@@ -25,11 +25,13 @@ FN struct root root_of_one(int64_t j, int64_t n)
 /* Real sequences of even length n = 2 m as m complex numbers z_j = x_2j + i x_(2j + 1), with a transform Z.  With
  * w = e^(-2 pi i / n),
  *     2 X_k = (Z_k + conj Z_(m-k)) - i w^k (Z_k - conj Z_(m-k)),
- *     Z_k = (X_k + conj X_(m-k)) + i w^-k (X_k - conj X_(m-k)),   Z_m = Z_0. */
+ *     Z_k = (X_k + conj X_(m-k)) + i w^-k (X_k - conj X_(m-k)),   Z_m = Z_0.
+ * The Z are halved before they are added, since 2 X may be past the largest number. */
 FN complex64 fourier_fold(complex64 a, complex64 b, complex64 w)
 {
+    a.re *= 0.5f, a.im *= 0.5f, b.re *= 0.5f, b.im *= 0.5f;
     float er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
-    complex64 y = { 0.5f * (er + (dr * w.im + di * w.re)), 0.5f * (ei - (dr * w.re - di * w.im)) };
+    complex64 y = { er + (dr * w.im + di * w.re), ei - (dr * w.re - di * w.im) };
     return y;
 }
 FN complex64 fourier_unfold(complex64 a, complex64 b, complex64 w)

@@ -414,3 +414,14 @@ def test_istft(n_fft):
         mx.array(x)
     )
     close(slope, ct, 10)  # of the identity
+
+
+@pytest.mark.parametrize("n", [2, 4, 6, 16, 100, 256, 600, 2048, 1 << 14, 1 << 18])
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_large_numbers_of_an_even_length(n, rows):
+    """Two of them beside each other are one complex number; the sums of such are past the largest."""
+    x = np.zeros((rows if n < 1 << 14 else 1, n), np.float32)
+    x[:, n // 2] = 3e38
+    x[:, n - 1] -= 2e37
+    want = np.fft.rfft(x.astype(np.float64))
+    np.testing.assert_allclose(np.array(mx.fft.rfft(mx.array(x))).astype(complex), want, atol=1e-5 * 3e38)

@@ -658,11 +658,12 @@ static void store_reals(float *y, int64_t sj, const int64_t *at, const float *bu
 
 /* ---- halves of transforms of real sequences (shared/fourier.h) */
 
+TEMPLATE struct z halved(struct z a) { return (struct z){ a.re * 0.5f, a.im * 0.5f }; }
 TEMPLATE struct z folded(struct z a, struct z b, struct z w)
 {
+    a = halved(a), b = halved(b);
     V er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
-    V re = er + madd(dr, w.im, di * w.re), im = ei - msub(di, w.im, dr * w.re);
-    return (struct z){ re * 0.5f, im * 0.5f };
+    return (struct z){ er + madd(dr, w.im, di * w.re), ei - msub(di, w.im, dr * w.re) };
 }
 TEMPLATE struct z unfolded(struct z a, struct z b, struct z w)
 {
@@ -726,10 +727,11 @@ TEMPLATE struct z mirrored_at(struct z a, struct z b, int rows)
 /* Elements e and their partners, in *b in the order of the partners' own partners. */
 TEMPLATE void fold_both(struct z *a, struct z *b, struct z w)
 {
-    V h = all(0.5f), er = a->re + b->re, ei = a->im - b->im, dr = a->re - b->re, di = a->im + b->im;
+    struct z p = halved(*a), q = halved(*b);
+    V er = p.re + q.re, ei = p.im - q.im, dr = p.re - q.re, di = p.im + q.im;
     V tr = madd(dr, w.im, di * w.re), ti = msub(dr, w.re, di * w.im);
-    *a = (struct z){ madd(er, h, tr), madd(ei, h, ti) };
-    *b = (struct z){ madd(er, h, -tr), msub(ei, h, ti) };
+    *a = (struct z){ er + tr, ei + ti };
+    *b = (struct z){ er - tr, ti - ei };
 }
 TEMPLATE void put_rows(const struct fft_place *y, int64_t e, struct z a, int rows)
 {

@@ -56,7 +56,7 @@ struct fft_kernels {
      * in lane k % ways of element k / ways.  turns: these factors, for each j / lanes and k > 0, as in a buffer, the
      * last up to j = m. */
     void (*load_rows)(float *buf, const float *const x[], int ways, int64_t m, const float *turns, bool swap);
-    /* What fold does, for such sequences; w: e^(-pi i k / n) / 2 where number k is. */
+    /* What fold does, for such sequences; w: e^(-pi i k / n) where number k is. */
     void (*fold_rows)(const struct fft_place *y, const float *buf, int64_t m, int ways, const float *w);
     /* Results first .. end of the same for one sequence: of m numbers of x m + 1 of y, and back.  y is not x. */
     void (*fold_row)(float *y, const float *x, const float *w, int64_t m, int64_t first, int64_t end);
