@@ -36,6 +36,9 @@ DIFFERENT = {
     "gated_delta_update": "the same",
     "cosine_similarity_loss": "the same",
     "metal_kernel": "there is no Metal there",
+    "mx.moveaxis(X, (0, 1), (0, 5))": "one axis is moved there, and several are no number",
+    "include_initial=True": "a parameter that is not there",
+    "mode='full'": "the same",
 }
 
 
