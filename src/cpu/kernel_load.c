@@ -24,8 +24,6 @@
 #include "cpu/cpu_kernel.h"
 #include "run/stop.h"
 
-extern char **environ;
-
 struct program {
     struct program *next;
     const char *name; /* of the kernel; of the call that compiles it */

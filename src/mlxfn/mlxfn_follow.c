@@ -556,7 +556,7 @@ static mx cut_to_padding(const struct conv *g, mx x, int low[], int high[])
 /* A convolution whose result has these sizes, of which -1 is what a padding of `high` makes.  For any shape,
  * with padding that is enough, and then the first of its results: how much is needed varies with the sizes by
  * less than the steps of the geometry. */
-static mx conv_to(struct conv *g, mx x, mx w, const struct size sizes[], struct ints high)
+static mx conv_to(const struct conv *g, mx x, mx w, const struct size sizes[], struct ints high)
 {
     bool vary = shapeless() && (x->tracer || w->tracer);
     int low[3], padding[3];
@@ -566,9 +566,10 @@ static mx conv_to(struct conv *g, mx x, mx w, const struct size sizes[], struct 
         padding[i] = sizes[i].now < 0 ? (int)high.v[i] : padding_for(g, i, sizes[i].now, x, w) + more;
     }
     x = cut_to_padding(g, x, low, padding);
-    g->low = low;
-    g->high = padding;
-    mx y = mx_conv("conv", x, w, g);
+    struct conv padded = *g;
+    padded.low = low;
+    padded.high = padding;
+    mx y = mx_conv("conv", x, w, &padded);
     for (int i = 0; i < g->n && vary && !is_nil(y); i++) y = sizes[i].now < 0 ? y : composed_first(y, 1 + i, sizes[i]);
     return y;
 }
@@ -590,11 +591,10 @@ static mx conv_by_group(const struct conv *g, mx x, mx w, const struct size size
         return y;
     mx_split(x, g->groups, -2, part);
     mx_split(w, g->groups, 0, weights);
-    for (int k = 0; k < g->groups && !mx_failed(); k++) {
-        struct conv one = *g;
-        one.groups = 1;
+    struct conv one = *g;
+    one.groups = 1;
+    for (int k = 0; k < g->groups && !mx_failed(); k++)
         part[k] = conv_to(&one, mx_squeeze(part[k], (int[]){ -2 }, 1), weights[k], sizes, high);
-    }
     y = mx_failed() ? y : mx_concatenate(g->groups, part, -1);
     free(part);
     return y;

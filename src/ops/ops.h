@@ -42,9 +42,8 @@ mx mx_scalar_like(double v, mx like);
  * graph through these: while one for any shape is traced (op.h), such a size is that of an axis of an
  * array (`of`), whatever that is when the graph is called.  Elsewhere, and where it is known, of is NULL. */
 struct size {
-    int now;
     mx of;
-    int axis;
+    int now, axis;
 };
 struct size size_is(int n);
 struct size size_of(mx x, int axis);

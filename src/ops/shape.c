@@ -19,13 +19,13 @@ static const struct field axes_args_fields[] = { FIELD(axes_args, axes), { 0 } }
 
 /* ---- sizes of graphs for any shape */
 
-struct size size_is(int n) { return (struct size){ n, NULL, 0 }; }
+struct size size_is(int n) { return (struct size){ .now = n }; }
 
 struct size size_of(mx x, int axis)
 {
     axis += axis < 0 ? x->ndim : 0;
     bool lent = x->tracer && shapeless() && !is_nil(x);
-    return (struct size){ dim(x, axis), lent ? x : NULL, axis };
+    return (struct size){ lent ? x : NULL, dim(x, axis), axis };
 }
 
 int sizes_like(mx x, struct size out[])
