@@ -453,6 +453,26 @@ def test_rows_that_see_no_key():
     check_attention(q, k, v, 0.5, mx.array(mask, dtype=mx.float32))
 
 
+@pytest.mark.parametrize("t, s, d", [(1, 5, 8), (3, 5, 64), (70, 130, 64), (300, 300, 128)])
+def test_derivatives_of_rows_without_weights(t, s, d):
+    """Such a row is NaN, and all values get that back from it; what other rows give to queries and keys stays."""
+    q, k, v = heads(1, 2, 1, t, s, d)
+    row = t // 2
+    mask = mx.where(mx.arange(t)[:, None] == row, -mx.inf, mx.zeros((t, s)))
+    y, slopes = mx.vjp(lambda *x: sdpa(*x, mask=mask), [q, k, v], [mx.ones((1, 2, t, d))])
+    without = [i for i in range(t) if i != row]
+    assert np.isnan(np.array(y[0])[:, :, row]).all() and np.isnan(np.array(slopes[2])).all()
+    dq = np.array(slopes[0])
+    assert not dq[:, :, row].any()
+    if not without:
+        assert not np.array(slopes[1]).any()
+        return
+    rest = mx.array(without)
+    want = mx.vjp(sdpa, [q[:, :, rest], k, v], [mx.ones((1, 2, len(without), d))])[1]
+    np.testing.assert_allclose(dq[:, :, without], np.array(want[0]), atol=1e-5)
+    np.testing.assert_allclose(np.array(slopes[1]), np.array(want[1]), atol=1e-4)
+
+
 def test_large_scores_do_not_overflow():
     q, k, v = heads(1, 1, 1, 40, 500, 8)
     check_attention(q * 100, k * 100, v, 1.0, factor=3000)
