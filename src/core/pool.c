@@ -128,7 +128,7 @@ static void *worker(void *index)
         }
         while (now == seen) {
             atomic_store(&seat[me].asleep, 1);
-            if ((now = atomic_load(&epoch)) == seen)
+            if (atomic_load(&epoch) == seen)
                 futex_wait(&seat[me].asleep, 1);
             atomic_store(&seat[me].asleep, 0);
             now = atomic_load(&epoch);

@@ -179,7 +179,7 @@ static int launch_rows(const struct run *r, struct fourier_call *c)
     int32_t lanes = gpu_power_of_two(c->n, 32);
     c->lanes = lanes > c->team && lanes <= c->team * c->width ? lanes : c->team;
     return gpu_launch_shared(r->stream, "fft", kernel, ceil_div(c->rows, c->width), c->team * c->width,
-                             (size_t)(8 * c->pitch * c->width), (void *[]){ c });
+                             8 * (size_t)c->pitch * (size_t)c->width, (void *[]){ c });
 }
 
 /* Sequences [outer][n][inner], from one side to another: what is known of them before they are cut into rows; the

@@ -13,6 +13,7 @@ enum ggml_form {
 };
 enum ggml_part { GGML_WEIGHT, GGML_SCALES, GGML_BIASES, GGML_NUMBERS };
 
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a table is written in this order */
 struct ggml_type {
     uint32_t number; /* in files */
     const char *name;

@@ -367,7 +367,7 @@ static bool check_parts(struct gguf_cursor *c, const struct gguf_tensor *const s
         char *whole = mx_malloc(m + 8);
         if (!whole)
             return false;
-        memcpy(whole, name, m);
+        memcpy(whole, name, m); /* NOLINT(bugprone-not-null-terminated-result): one of `wholes` follows */
         for (int k = 0; k < 2 && ok; k++) {
             strcpy(whole + m, wholes[k]);
             const struct gguf_tensor key = { .name = whole }, *wanted = &key,

@@ -451,7 +451,8 @@ static void compose_rope(const struct call *c, mx y[])
     if (a->freqs) {
         angle = mx_divide(angle, mx_astype(c->x[2], wide));
     } else {
-        mx i = mx_arange(0, a->dims / 2, 1, DT_float64);
+        const int pairs = a->dims / 2;
+        mx i = mx_arange(0, pairs, 1, DT_float64);
         mx turns = mx_exp(mx_multiply(i, array_of_double(-2 * log(a->base) / a->dims, DT_float64)));
         angle = mx_multiply(angle, mx_astype(turns, wide));
     }
