@@ -647,9 +647,22 @@ static void forward_piece(void *job, int64_t i, char *space)
     }
 }
 
-/* Row r of a unit from its pieces, in double. */
-static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *y)
+static void add_faded(const struct attention_job *j, double *y, const char *first, int64_t at, double fade)
 {
+    const double *d = (const double *)first + at;
+    const float *f = (const float *)first + at;
+    if (j->work == DT_float64)
+        for (int64_t c = 0; c < j->p.e; c++) y[c] += fade * d[c];
+    else
+        for (int64_t c = 0; c < j->p.e; c++) y[c] += fade * (double)f[c];
+}
+
+/* A row of a unit from its pieces, in double; i counts the rows of all units. */
+static void merge_row(void *job, int64_t i, char *space)
+{
+    struct attention_job *j = job;
+    const int64_t unit = i / rows_of(j), r = i % rows_of(j);
+    double *y = (double *)(void *)space;
     int64_t b = unit / j->p.kv, group = j->p.group, h = unit % j->p.kv * group + r / j->p.length;
     int64_t count = pieces(j), at = (b * j->p.heads + h) * j->p.length + r % j->p.length;
     const char *first = j->packed + (size_t)(unit * count * piece_size(j)) * j->wsize;
@@ -668,7 +681,7 @@ static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *
         int64_t o = p * piece_size(j);
         double fade = exp(number_at(j, first, o + FEW_QUERIES * j->p.e + r) - top);
         sum += fade * number_at(j, first, o + FEW_QUERIES * j->p.e + FEW_QUERIES + r);
-        for (int64_t c = 0; c < j->p.e; c++) y[c] += fade * number_at(j, first, o + r * j->p.e + c);
+        add_faded(j, y, first, o + r * j->p.e, fade);
     }
     for (int64_t c = 0; c < j->p.e; c++) y[c] /= sum;
     cpu->cast[DT_float64][j->t](j->y + (size_t)(at * j->p.e) * j->size, y, (size_t)j->p.e);
@@ -678,18 +691,16 @@ static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *
 
 static int forward_few(struct attention_job *j)
 {
-    int64_t units = j->p.batch * j->p.kv, count = units * pieces(j);
-    j->bytes = (size_t)(FEW_QUERIES * j->p.d) * j->wsize + FEW_QUERIES * PIECE * 16 + 16 * PIECE * 8 + 4096;
+    int64_t units = j->p.batch * j->p.kv, count = units * pieces(j), rows = units * rows_of(j);
+    int64_t merging = least(ceil_div(rows * pieces(j) * j->p.e, WORTH_MOVED), pool_threads());
+    j->bytes = (size_t)(FEW_QUERIES * (j->p.d + j->p.e)) * 8 + FEW_QUERIES * PIECE * 16 + 16 * PIECE * 8 + 4096;
     j->packed = mx_malloc((size_t)(count * piece_size(j)) * j->wsize + 64);
     j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
-    double *y = j->space ? mx_malloc((size_t)j->p.e * sizeof *y + 1) : NULL;
-    if (y) {
+    bool failed = !j->space;
+    if (!failed) {
         crew_for(count, pool_threads(), j->space, j->bytes, forward_piece, j);
-        for (int64_t i = 0; i < units; i++)
-            for (int64_t r = 0; r < rows_of(j); r++) merge_row(j, i, r, y);
+        crew_for(rows, (int)greatest(merging, 1), j->space, j->bytes, merge_row, j);
     }
-    bool failed = !y;
-    free(y);
     free(j->space);
     free(j->packed);
     return failed;
