@@ -596,8 +596,8 @@ static void forward_piece(void *job, int64_t i, char *space)
     j->g->axpby(q, q, j->p.a->scale, NULL, 0, n * j->p.d);
     const char *k = head_of(j->p.k, 3, b, unit % j->p.kv) + key * row_stride(j->p.k) * (int64_t)j->size;
     const char *v = head_of(j->p.v, 3, b, unit % j->p.kv) + key * row_stride(j->p.v) * (int64_t)j->size;
-    /* Short rows with gaps between them are not foreseen by the processor: K is then asked for a little ahead; and V
-     * meanwhile, for it to be in the L2 cache when its turn comes. */
+    /* Short rows with gaps between them some processors do not foresee: K is then asked for a little ahead.  Not V
+     * too: that takes as long as reading it in its turn, and K waits for it. */
     bool gaps = row_stride(j->p.k) != j->p.d;
     if (gaps)
         ask_for(k, row_stride(j->p.k), least(AHEAD, m), j->p.d, j->size);
@@ -606,7 +606,6 @@ static void forward_piece(void *job, int64_t i, char *space)
         if (gaps && next < m)
             ask_for(k + next * row_stride(j->p.k) * (int64_t)j->size, row_stride(j->p.k), least(AHEAD, m - next),
                     j->p.d, j->size);
-        ask_for(v + i0 * row_stride(j->p.v) * (int64_t)j->size, row_stride(j->p.v), some, j->p.e, j->size);
         for (int64_t r = 0; r < n; r += GEMV_VECTORS)
             gemv(s + (size_t)(r * PIECE + i0) * w, 1, PIECE, k + i0 * row_stride(j->p.k) * (int64_t)j->size,
                  row_stride(j->p.k), 1, q + (size_t)(r * j->p.d) * w, j->p.d, (int)least(GEMV_VECTORS, n - r), some,
