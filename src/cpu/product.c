@@ -691,7 +691,8 @@ static void run_one_product(const struct one *o, int threads)
 static bool is_small(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;
-    bool shared = threads > 1 && q->t == DT_float32 && q->n * q->k * (int64_t)p->size <= SMALL_RIGHT;
+    bool floats = q->t == DT_float32 || q->t == DT_float64;
+    bool shared = threads > 1 && floats && q->n * q->k * (int64_t)p->size <= SMALL_RIGHT;
     return q->m * q->n * q->k <= (shared ? SMALL_FOR_ALL : SMALL_PRODUCT);
 }
 

@@ -27,7 +27,7 @@ enum {
 /* Ways. */
 enum {
     SMALL_PRODUCT = 1 << 23, /* products, up to which operands are read where they lie, in L1 and L2; */
-    SMALL_FOR_ALL = 1 << 26, /* by several threads, which would meet while they pack, so many of float32, */
+    SMALL_FOR_ALL = 1 << 26, /* by several threads, which would meet while they pack, so many of floats, */
     SMALL_RIGHT = 640 << 10, /* with as many bytes of B, which each thread reads */
     FEW_UNPACKED = 24,       /* rows that are multiplied with packed weights as these are read, */
     FEW_ACROSS = 8,          /* and with those that are not transposed */
