@@ -1,11 +1,8 @@
 """Files that are written beside their place and put there whole."""
 
 import contextlib
-import errno
 import io
 import os
-import shutil
-import tempfile
 
 import mlx.core as mx
 
@@ -15,16 +12,8 @@ LONGEST_PART = 240  # of a name's bytes, 255 in most file systems, to which a su
 @contextlib.contextmanager
 def new_file(op, path):
     """A file to be written, without a name or beside `path`, which it is renamed to: what goes wrong or interrupts
-    leaves the old file whole. Where the folder takes no new files, it is copied over the old one."""
+    leaves the old file whole."""
     beside = free_name(path)
-    if not os.access(os.path.dirname(path), os.W_OK, effective_ids=True) and os.access(
-        path, os.W_OK, effective_ids=True
-    ):
-        with tempfile.TemporaryFile() as out:
-            yield out
-            with said(op, "replace", path):
-                copy_over(out, path)
-        return
     try:
         with said(op, "create", path):
             mode = None
@@ -57,16 +46,6 @@ def said(op, what, path):
         raise mx.MissingFileError(f"[{op}] could not {what} {path}: {error.strerror}") from None
     except OSError as error:
         raise OSError(error.errno, f"[{op}] could not {what} it: {error.strerror}", path) from None
-
-
-def copy_over(file, path):
-    """Arrays whose memory is that of the file at `path` would change with it."""
-    with open("/proc/self/maps", "rb") as maps:
-        if any(line.endswith(b" " + os.fsencode(path) + b"\n") for line in maps):
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
-    file.seek(0)
-    with open(path, "wb") as old:
-        shutil.copyfileobj(file, old)
 
 
 def write_text(op, path, text):

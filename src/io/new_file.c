@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,16 +72,6 @@ static void open_named(struct new_file *f)
     }
 }
 
-/* Some file without a name, where temporary ones are or else in memory. */
-static void open_elsewhere(struct new_file *f)
-{
-    const char *folder = secure_getenv("TMPDIR");
-    f->fd = open(folder && *folder == '/' ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (f->fd < 0)
-        f->fd = memfd_create(f->name, MFD_CLOEXEC);
-    f->over = f->fd >= 0;
-}
-
 /* The folder as it is now, whatever the current one is and folders are called later; false: errno says why not. */
 static bool settle_target(struct new_file *f, const char *path)
 {
@@ -117,79 +106,23 @@ const char *new_file_open(struct new_file *f, const char *path)
         f->fd = openat(f->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
     if (settled && f->fd < 0)
         open_named(f);
-    bool closed = settled && f->fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS);
-    if (closed && there && !faccessat(f->folder, f->name, W_OK, AT_EACCESS))
-        open_elsewhere(f);
     if (f->fd < 0) {
         const char *why = strerror(errno);
         new_file_close(f);
         return why;
     }
-    if (there && !f->over)
+    if (there)
         fchmod(f->fd, st.st_mode & 07777);
     return NULL;
 }
 
 enum { SELF = 40 };
 
-/* The path of a file that may have no name. */
-static const char *path_of_open(int fd, char path[SELF])
+/* The path of a file that has no name. */
+static const char *path_of_open(const struct new_file *f, char path[SELF])
 {
-    snprintf(path, SELF, "/proc/self/fd/%d", fd);
+    snprintf(path, SELF, "/proc/self/fd/%d", f->fd);
     return path;
-}
-
-/* Is memory of this process that of the file?  Where nobody tells, it may be. */
-static bool is_mapped(int fd)
-{
-    char self[SELF], path[PATH_MAX + 1], *line = NULL;
-    ssize_t n = readlink(path_of_open(fd, self), path, PATH_MAX);
-    FILE *maps = n > 0 ? fopen("/proc/self/maps", "re") : NULL;
-    bool found = !maps;
-    size_t room = 0;
-    path[n > 0 ? n : 0] = 0;
-    while (!found && getline(&line, &room, maps) > 0) {
-        char *name = strchr(line, '/');
-        line[strcspn(line, "\n")] = 0;
-        found = name && !strcmp(name, path);
-    }
-    free(line);
-    if (maps)
-        fclose(maps);
-    return found;
-}
-
-static bool copy(int from, int to)
-{
-    char piece[1 << 14];
-    off_t at = 0;
-    for (;;) {
-        ssize_t n = pread(from, piece, sizeof piece, at), put = 0;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n == 0;
-        while (put < n) {
-            ssize_t more = write(to, piece + put, (size_t)(n - put));
-            if (more < 0 && errno != EINTR)
-                return false;
-            put += more > 0 ? more : 0;
-        }
-        at += n;
-    }
-}
-
-static bool copy_over(const struct new_file *f)
-{
-    int to = openat(f->folder, f->name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (to < 0)
-        return false;
-    bool busy = is_mapped(to), good = !busy && !ftruncate(to, 0) && copy(f->fd, to);
-    int why = busy ? EBUSY : errno;
-    if (close(to) && good)
-        return false;
-    errno = why;
-    return good;
 }
 
 /* Gives it a name beside the target. */
@@ -213,7 +146,7 @@ static bool name_it(struct new_file *f, const char *self)
 
 void new_file_offer(struct new_file *f)
 {
-    if (f->placed || f->over)
+    if (f->placed)
         return;
     if (f->temporary) {
         f->placed = !linkat(f->folder, f->temporary, f->folder, f->name, 0);
@@ -222,16 +155,14 @@ void new_file_offer(struct new_file *f)
         return;
     }
     char self[SELF];
-    f->placed = !linkat(AT_FDCWD, path_of_open(f->fd, self), f->folder, f->name, AT_SYMLINK_FOLLOW);
+    f->placed = !linkat(AT_FDCWD, path_of_open(f, self), f->folder, f->name, AT_SYMLINK_FOLLOW);
 }
 
 bool new_file_place(struct new_file *f)
 {
-    if (f->over)
-        return f->placed = f->placed || copy_over(f);
     new_file_offer(f);
     char self[SELF];
-    if (!f->placed && !f->temporary && (errno != EEXIST || !name_it(f, path_of_open(f->fd, self))))
+    if (!f->placed && !f->temporary && (errno != EEXIST || !name_it(f, path_of_open(f, self))))
         return false;
     if (!f->placed) {
         f->placed = !renameat(f->folder, f->temporary, f->folder, f->name);
@@ -245,7 +176,7 @@ bool new_file_place(struct new_file *f)
 bool new_file_lost(const struct new_file *f)
 {
     struct stat own, there;
-    if (!f->placed || f->over || f->fd < 0 || f->folder < 0 || fstat(f->fd, &own) || own.st_nlink)
+    if (!f->placed || f->fd < 0 || f->folder < 0 || fstat(f->fd, &own) || own.st_nlink)
         return false;
     return fstatat(f->folder, f->name, &there, 0) || there.st_ino != own.st_ino || there.st_dev != own.st_dev;
 }

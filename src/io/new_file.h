@@ -1,11 +1,7 @@
 /* new_file.h: files that take their place when they are complete.
  *
  * Until then the file has no name, where the file system can do that: a process that ends early leaves
- * nothing behind.  Elsewhere it has the target's name and six characters more.
- *
- * Where the folder takes no new files, but the target is there and may be written, the file is kept with other
- * temporary ones and copied over the target in the end.  Arrays whose memory is the target's would change with it:
- * then it is not copied (EBUSY). */
+ * nothing behind.  Elsewhere it has the target's name and six characters more. */
 #ifndef MX_IO_NEW_FILE_H
 #define MX_IO_NEW_FILE_H
 
@@ -16,7 +12,6 @@ struct new_file {
     int folder;      /* that of what the path led to, through links, when it was opened; -1: closed */
     char *name;      /* in it */
     char *temporary; /* its name there until it is placed; NULL: none */
-    bool over;       /* it is copied over the target */
     bool placed;
 };
 
