@@ -26,6 +26,7 @@
 #include "run/control.h"
 #include "run/evaluation.h"
 #include "run/fuse.h"
+#include "run/order.h"
 #include "run/queue.h"
 #include "run/stop.h"
 #include "transform/compile.h"
@@ -790,31 +791,6 @@ static struct node *make_at_once(mx x)
     return n;
 }
 
-struct root {
-    uint32_t depth;
-    int at;
-};
-
-static int shallower(const void *a, const void *b)
-{
-    const struct root *x = a, *y = b;
-    return x->depth != y->depth ? (x->depth < y->depth ? -1 : 1) : (x->at > y->at) - (x->at < y->at);
-}
-
-/* Those first that need least, so that what they read is let go of before the others make more: the gradients of a
- * model are given from its first layer on, and are made from the last one on.  NULL: in order as they are, or there is
- * no memory for another order. */
-static struct root *order_of(int n, const mx x[])
-{
-    bool sorted = true;
-    for (int i = 1; i < n && sorted; i++) sorted = x[i - 1]->depth <= x[i]->depth;
-    struct root *r = sorted ? NULL : malloc((size_t)n * sizeof *r);
-    for (int i = 0; i < n && r; i++) r[i] = (struct root){ x[i]->depth, i };
-    if (r)
-        qsort(r, (size_t)n, sizeof *r, shallower);
-    return r;
-}
-
 /* given: where the streams are told, if nobody waits for the results; else NULL. */
 static int evaluate_graph(int n, const mx x[], struct given *given)
 {
@@ -837,10 +813,10 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     struct tape t = { .now = !given, .stack = few, .few = few, .stack_cap = sizeof few / sizeof *few };
     struct node *detach_few[8], **detach = detach_few;
     int n_detach = 0;
+    int *order = order_to_make(n, x);
     t.epoch = walk_begin();
-    struct root *order = order_of(n, x);
     for (int k = 0; k < n && !t.failed; k++) {
-        mx root = x[order ? order[k].at : k];
+        mx root = x[order ? order[k] : k];
         if (root->status == LAZY)
             t.failed = !tape_visit(&t, root);
         else if (root->status == READY && root->node && !is_traced(root) && n_detach < 8) {

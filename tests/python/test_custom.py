@@ -513,6 +513,24 @@ def test_checkpoint_keeps_less_of_steps_of_training(compiled):
     assert less < plain / 3, (plain, less)
 
 
+def test_what_shares_nothing_is_made_in_its_order():
+    """Results of an item that needs more than those of the next one do not keep what all items make."""
+    all = []
+    for i in range(24):
+        h = mx.sort(mx.full((100_000,), float(i)))
+        deep = h
+        for _ in range(70):
+            deep = mx.sort(deep)
+        all += [mx.sum(h), mx.sum(deep), mx.max(h)]
+    nbytes = h.nbytes
+    del h, deep
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    mx.eval(all)
+    assert [x.item() for x in all[::3]] == [100_000.0 * i for i in range(24)]
+    assert mx.get_peak_memory() - before < 8 * nbytes
+
+
 def test_checkpoint_of_a_module():
     mx.random.seed(0)
     model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
