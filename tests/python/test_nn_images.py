@@ -1,6 +1,9 @@
 """Convolution, pooling and upsampling layers, besides their values against PyTorch: how they start,
 how they print, sizes of one number or several, dtypes, and what is refused."""
 
+import subprocess
+import sys
+
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
@@ -289,3 +292,43 @@ def test_upsample_refuses():
         nn.Upsample(2, "linear", align_corners=True, antialias=True)(mx.ones((1, 3, 1)))
     with pytest.raises(ValueError, match="scale that leaves"):
         nn.Upsample(-1.5)(mx.ones((1, 3, 1)))
+
+
+def test_upsample_keeps_no_large_tables():
+    """What is kept of places from call to call is bounded in bytes, not in calls alone."""
+    program = """
+import gc, resource
+import mlx.core as mx, mlx.nn as nn
+def used():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+def run(n):
+    for mode in ("nearest", "linear", "cubic"):
+        nn.Upsample(1.5, mode)(mx.ones((1, n, 1))).sum().item()
+    mx.clear_cache()
+    gc.collect()
+run(200_000)
+before = used()
+for i in range(8):
+    run(200_002 + 2 * i)
+print((used() - before) / 2**20)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert float(ran.stdout) < 30, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_upsample_refuses_axes_past_int32(mode):
+    for scale in (1e9, 1e9 + 0.5):
+        with pytest.raises((ValueError, mx.Error)):
+            nn.Upsample(scale, mode)(mx.ones((1, 3, 1)))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [1, 2, 1.5])
+@pytest.mark.parametrize("dtype", [mx.float16, mx.float32, mx.int32, mx.bool_])
+def test_upsample_of_nothing_and_its_type(mode, scale, dtype):
+    up = nn.Upsample(scale, mode)
+    want = dtype if mode == "nearest" or mx.issubdtype(dtype, mx.inexact) else mx.float32
+    assert up(mx.ones((1, 4, 2), dtype)).dtype == want
+    empty = up(mx.ones((1, 0, 2), dtype))
+    assert empty.shape == (1, 0, 2) and empty.dtype == want

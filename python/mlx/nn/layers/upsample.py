@@ -24,6 +24,8 @@ _CHANNELS = 16
 _FAR = 4
 # Elements of the rows behind an axis that are long enough for a kernel call of their own.
 _LONG = 512
+# Places along an axis up to so many are kept for the next call.
+_FEW = 1 << 14
 # Whole scales up to this have an operation for each result of a value, larger ones for half of them.
 _MANY = 64
 
@@ -37,6 +39,10 @@ def _length(n, scale):
     m = int(scale * n)
     if m < 1:
         raise mx.Error(f"[Upsample] expected a scale that leaves something of {n} values, got {scale}")
+    if m >= 1 << 31:
+        raise mx.Error(
+            f"[Upsample] expected fewer than 2^31 results along an axis, got {n} values and a scale of {scale}"
+        )
     return m
 
 
@@ -50,6 +56,11 @@ def _kept(kind, x):
     numbers = array(kind)
     numbers.frombytes(memoryview(x).cast("B"))
     return numbers
+
+
+def _of_places(f, m, *about):
+    """f, which keeps what it returned before, of m places."""
+    return (f if m <= _FEW else f.__wrapped__)(*about)
 
 
 def _places(n, scale, align_corners):
@@ -78,6 +89,12 @@ def _check(x, scale_factor):
         _check_scale(scale)
 
 
+def _nothing(x, scale_factor, dtype):
+    """Of an image without values."""
+    sizes = [int(n * s) for n, s in zip(x.shape[1:-1], scale_factor, strict=True)]
+    return mx.zeros((x.shape[0], *sizes, x.shape[-1]), dtype)
+
+
 def _along_axes(x, scale_factor, resample):
     """`resample(x, axis, scale)` for each axis whose scale is not 1: what makes x smaller first, and last the axes
     before others, along which whole rows of these are added."""
@@ -103,10 +120,11 @@ def upsample_nearest(x: mx.array, scale_factor: tuple):
         if scale == int(scale):
             return mx.repeat(x, int(scale), axis=axis)
         n = _size(x, axis)
-        return mx.take(x, mx.array(_nearest(n, _length(n, scale), scale < 1)), axis=axis)
+        m = _length(n, scale)
+        return mx.take(x, mx.array(_of_places(_nearest, m, n, m, scale < 1)), axis=axis)
 
     _check(x, scale_factor)
-    return _along_axes(x, scale_factor, resample)
+    return _nothing(x, scale_factor, x.dtype) if 0 in x.shape[1:-1] else _along_axes(x, scale_factor, resample)
 
 
 def _wider(x, axis, n):
@@ -199,7 +217,7 @@ def _by_halves(x, axis, scale, kernel, reach):
         ]
         return _inwards(terms)
 
-    below, above = [half(*h) for h in enumerate(_halves(scale, kernel, reach))]
+    below, above = [half(*h) for h in enumerate(_of_places(_halves, scale, scale, kernel, reach))]
     middle = [x[(*before, slice(reach, -reach), None)]] * (scale % 2)
     return mx.concatenate([below, *middle, above], axis=axis + 1).flatten(axis, axis + 1)
 
@@ -282,7 +300,8 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
             phases = _phases(int(scale), kernel, reach)
             windows = scale % 2 == 0 and not mx._of_any_size(x) and math.prod(x.shape[axis + 1 :]) >= _LONG
             return (_by_windows if windows else _by_phases)(x, axis, phases, reach)
-        taps = _taps(_size(x, axis), scale, kernel, reach, align_corners, antialias)
+        n = _size(x, axis)
+        taps = _of_places(_taps, _length(n, scale), n, scale, kernel, reach, align_corners, antialias)
         weighed = x.dtype if x.dtype == mx.float64 else mx.float32
         behind = (1,) * (x.ndim - axis - 1)
         return _inwards(
@@ -290,14 +309,16 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
         )
 
     _check(x, scale_factor)
-    y = x
-    if any(s != 1 for s in scale_factor):
+    y, dtype = x, x.dtype if mx.issubdtype(x.dtype, mx.inexact) else mx.float32
+    if 0 in x.shape[1:-1]:
+        return _nothing(x, scale_factor, dtype)
+    if any(s != 1 for s in scale_factor) or dtype != x.dtype:
         y = x.astype(mx.float64 if x.dtype == mx.float64 else mx.result_type(x.dtype, mx.float32))
     if is_convolution(y):
         y = _by_convolution(y, tuple(map(int, scale_factor)), kernel, reach)
     else:
         y = _along_axes(_along_axes(y, scale_factor, wide), scale_factor, resample)
-    return y.astype(x.dtype) if mx.issubdtype(x.dtype, mx.inexact) else y
+    return y.astype(dtype)
 
 
 # Kernels are of numbers and of arrays of them.
