@@ -559,6 +559,11 @@ static int from_arrays(mlx_array *out, PyObject *o, const mlx_dtype *dtype, stru
     PyObject *held = items_now(o);
     if (!held)
         return -1;
+    if (!PyTuple_Size(held)) {
+        Py_DECREF(held);
+        struct nest empty = { .ndim = 1 };
+        return from_numbers(out, o, &empty, dtype ? *dtype : MLX_FLOAT32);
+    }
     mlx_vector_array items = mlx_vector_array_new();
     int failed = items.ctx ? 0 : raise_last();
     for (Py_ssize_t i = 0; i < PyTuple_Size(held) && !failed; i++) {

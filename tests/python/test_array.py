@@ -1063,3 +1063,15 @@ def test_derivatives_and_batches_go_through_a_copy():
     assert mx.grad(lambda x: (copied(x) ** 2).sum())(mx.array([1.0, 3.0])).tolist() == [2, 6]
     assert mx.jvp(copied, [mx.array([1.0])], [mx.array([5.0])])[1][0].tolist() == [5]
     assert mx.vmap(copied, in_axes=1, out_axes=1)(mx.array([[1, 2], [3, 4]])).tolist() == [[1, 2], [3, 4]]
+
+
+def test_empty_lists_beside_empty_arrays():
+    for nest, shape in (
+        ([[], mx.array([])], (2, 0)),
+        ([mx.array([], mx.int32), []], (2, 0)),
+        ([[[]], mx.array([[]])], (2, 1, 0)),
+    ):
+        x = mx.array(nest)
+        assert x.shape == shape and x.dtype == mx.float32
+    with pytest.raises(mx.Error, match=r"\[array\] expected items of equal shape, got \(\) at \[1\]"):
+        mx.array([[], mx.array(1)])
