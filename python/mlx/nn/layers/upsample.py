@@ -89,6 +89,10 @@ def _check(x, scale_factor):
         _check_scale(scale)
 
 
+def _is_empty(x):
+    return not mx._of_any_size(x) and 0 in x.shape[1:-1]
+
+
 def _nothing(x, scale_factor, dtype):
     """Of an image without values."""
     sizes = [int(n * s) for n, s in zip(x.shape[1:-1], scale_factor, strict=True)]
@@ -124,7 +128,7 @@ def upsample_nearest(x: mx.array, scale_factor: tuple):
         return mx.take(x, mx.array(_of_places(_nearest, m, n, m, scale < 1)), axis=axis)
 
     _check(x, scale_factor)
-    return _nothing(x, scale_factor, x.dtype) if 0 in x.shape[1:-1] else _along_axes(x, scale_factor, resample)
+    return _nothing(x, scale_factor, x.dtype) if _is_empty(x) else _along_axes(x, scale_factor, resample)
 
 
 def _wider(x, axis, n):
@@ -310,7 +314,7 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
 
     _check(x, scale_factor)
     y, dtype = x, x.dtype if mx.issubdtype(x.dtype, mx.inexact) else mx.float32
-    if 0 in x.shape[1:-1]:
+    if _is_empty(x):
         return _nothing(x, scale_factor, dtype)
     if any(s != 1 for s in scale_factor) or dtype != x.dtype:
         y = x.astype(mx.float64 if x.dtype == mx.float64 else mx.result_type(x.dtype, mx.float32))
