@@ -7,9 +7,10 @@
  * is put on the device while the one ahead of it in its stream still runs, and waits there for its end, before it
  * reads or writes any memory (gpu_launch_shared).  An EARLY_KERNEL, or EARLY_BOUNDED_KERNEL, says
  * AFTER_LAUNCH_BEFORE() itself, or its halves: AFTER_LAUNCH(), which waits, and LAUNCH_NEXT(), from which on blocks of
- * the next kernel take what place there is, which may be too early.  Ahead of the wait it may read what the launch is
- * told was there before (gpu_was_there).  FETCH_AHEAD(p) has the cache fetch the 128 bytes around p, which may be
- * written meanwhile, FETCH_PIECE_AHEAD(p, bytes) as many sixteens of bytes.
+ * the next kernel take what place there is, which may be too early; a launch of few blocks leaves it places from the
+ * beginning on (LAUNCH_NEXT_OF_FEW).  Ahead of the wait it may read what the launch is told was there before
+ * (gpu_was_there).  FETCH_AHEAD(p) has the cache fetch the 128 bytes around p, which may be written meanwhile,
+ * FETCH_PIECE_AHEAD(p, bytes) as many sixteens of bytes.
  *
  * Inside are threadIdx, blockIdx, blockDim and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for
  * all threads of a block; more than 48 KiB of it are one SHARED_BYTES of a kernel, of as many bytes as it is launched
@@ -200,5 +201,12 @@ FN void *emulated_placed(const void *p, int bytes)
 #define THIRD_(x, y, third, ...) third
 #define SECOND(...) SECOND_(__VA_ARGS__)
 #define THIRD(...) THIRD_(__VA_ARGS__)
+
+#define LAUNCH_NEXT_OF_FEW()    \
+    do {                        \
+        if (gridDim.x <= 256) { \
+            LAUNCH_NEXT();      \
+        }                       \
+    } while (0)
 
 #endif

@@ -13,12 +13,9 @@ FN struct places places_moved(const struct move_walk *w, int64_t i, int64_t n)
     return places_of(i, n, w->ndim, w->shape, 2, w->stride[0], MOVE_DIMS);
 }
 
-enum { FEW_BLOCKS = 256 }; /* which leave the next kernel places from the beginning on */
 EARLY_KERNEL(K(cu_copy), struct move_args)
 {
-    if (gridDim.x <= FEW_BLOCKS) {
-        LAUNCH_NEXT();
-    }
+    LAUNCH_NEXT_OF_FEW();
     AFTER_LAUNCH_BEFORE();
     const struct move_box *b = &a.of[a.boxes > 1 && (int64_t)blockIdx.x >= a.of[1].begin];
     UNIT *y = (UNIT *)b->to, v[MOVE_EACH];

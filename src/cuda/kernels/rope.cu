@@ -7,7 +7,7 @@
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/rope.h"
 
-enum { EACH = ROPE_PAIRS, FEW_BLOCKS = 256 }; /* FEW_BLOCKS: leave the next kernel places from the beginning on */
+enum { EACH = ROPE_PAIRS };
 
 /* Both at once: they begin alike. */
 struct turn {
@@ -136,9 +136,7 @@ FN void rotate_together(const struct rope_call *a, const struct rope_rows *r, in
 
 EARLY_KERNEL(PASTE(cu_rope, SUFFIX), struct rope_call)
 {
-    if (gridDim.x <= FEW_BLOCKS) {
-        LAUNCH_NEXT();
-    }
+    LAUNCH_NEXT_OF_FEW();
     const struct rope_rows *r = &a.of[a.arrays > 1 && (int64_t)blockIdx.x >= a.of[1].begin];
     const int whole = r->whole;
     int64_t at = ((int64_t)blockIdx.x - r->begin) * blockDim.x + threadIdx.x, all = a.groups * r->rows;
