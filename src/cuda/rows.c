@@ -55,6 +55,7 @@ static void hold_norm(const struct run *r, void *kernel, const struct rows_args 
     h.of[0] = x->buf;
     h.of[1] = r->y[0]->buf;
     for (int i = 0; i < n; i++) h.of[2 + i] = more[i].it ? more[i].it->buf : r->x[1 + i]->buf;
+    h.args.early = (!a->weight || gpu_was_there(r, a->weight)) && (!a->bias || gpu_was_there(r, a->bias));
     for (int i = 0; i < 2 + n; i++) buffer_retain(h.of[i]);
     gpu_hold_norm(gpu_stream(r->stream), &h);
 }

@@ -45,7 +45,7 @@ bool gpu_norm_of_vector(const struct run *r, enum dtype t, const void *v, int64_
     for (int i = 0; i < n; i++)
         if (lies_in(others[i], a.y, bytes))
             return false;
-    *norm = (struct vector_norm){ a.y, a.x, a.weight, a.bias, a.eps, a.centered, a.team };
+    *norm = (struct vector_norm){ a.y, a.x, a.weight, a.bias, a.eps, a.centered, a.team, a.early };
     return true;
 }
 

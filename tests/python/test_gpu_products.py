@@ -304,6 +304,37 @@ def test_a_norm_before_products(dtype, size):
                 assert all(mx.array_equal(a, z).item() for a, z in zip(got, expected, strict=True))
 
 
+@pytest.mark.parametrize("layers", [1, 5])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_products_one_after_the_other(dtype, layers):
+    """Queued together, as a graph at last: the bits of one by one."""
+    width, hidden = 520, 1032
+    y, norms = matrix(dtype, 1, width), [matrix(dtype, width, seed=i) for i in range(layers)]
+    sizes = (width, width), (hidden, width), (hidden, width), (width, hidden), (16, width)
+    m = [[matrix(dtype, *s, seed=10 * i + k) * (1 / s[1] ** 0.5) for k, s in enumerate(sizes)] for i in range(layers)]
+    mx.eval(y, norms, m)
+
+    def run(kept):
+        x, outputs = y, []
+        for (o, gate, up, down, last), norm in zip(m, norms, strict=True):
+            h = kept(x + x @ o.T)
+            n = kept(mx.fast.rms_norm(h, norm, 1e-5))
+            x = kept(h + kept(nn.silu(n @ gate.T) * (n @ up.T)) @ down.T)
+            outputs.append(x @ last.T)
+        return [*outputs, x]
+
+    def one_by_one(a):
+        mx.eval(a)
+        return a
+
+    with mx.stream(mx.gpu):
+        expected = run(one_by_one)
+        mx.eval(expected)
+        for _ in range(3):
+            mx.eval(got := run(lambda a: a))
+            assert all(mx.array_equal(a, b).item() for a, b in zip(got, expected, strict=True))
+
+
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_what_a_norm_before_products_is_besides(dtype):
     """Added to its product, seen as another type, written over what it is of."""

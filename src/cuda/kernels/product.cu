@@ -249,16 +249,6 @@ FN void add_read(T sum[LINES], union lanes x[LINES_AHEAD][LINES], const S *v, in
             add_lines(sum, x[n], &by[n]);
 }
 
-/* What is to be multiplied: a norm that the block makes, or what the launch was given. */
-FN const S *vector_of(const struct product_lines_args *a, union normed *normed)
-{
-    AFTER_LAUNCH();
-    if (!normed || !a->norm.y)
-        return (const S *)a->v;
-    make_norm(&a->norm, a->k, normed);
-    return normed->v;
-}
-
 /* The vector times the lines of the block's group, or, where there may be a norm, of one group in every gridDim.x.
  * Lines that were there before the kernel ahead was launched are read while that ends. */
 FN void multiply_lines(const struct product_lines_args *a, union normed *normed)
@@ -273,7 +263,14 @@ FN void multiply_lines(const struct product_lines_args *a, union normed *normed)
         LAUNCH_NEXT();
         read_lines(x, &l, first, a->k);
     }
-    const S *v = vector_of(a, normed);
+    const S *v = (const S *)a->v;
+    union lanes weight[NORM_HELD];
+    const int has = normed && norm_read_weights(&a->norm, a->k, weight);
+    AFTER_LAUNCH();
+    if (normed && a->norm.y) {
+        make_norm(&a->norm, a->k, normed, weight, has);
+        v = normed->v;
+    }
     if (!a->early)
         read_lines(x, &l, first, a->k);
     ROLLED

@@ -29,6 +29,7 @@ struct rows_args {
     int64_t pieces;
     int32_t centered; /* layer_norm; else rms_norm */
     int32_t whole;    /* n is a multiple of LANES, and all is aligned to 16 bytes */
+    int32_t early;    /* as of vector_norm */
 };
 
 /* The largest norm that blocks make which multiply it with matrices (vector_norm.h). */
@@ -40,6 +41,7 @@ struct vector_norm {
     const void *x, *weight, *bias; /* weight, bias: NULL: none */
     double eps;
     int32_t centered, team;
+    int32_t early; /* weight and bias were there before the kernel ahead was launched */
 };
 
 #endif
