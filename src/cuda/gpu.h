@@ -10,6 +10,7 @@
 #include "core/sizes.h"
 #include "cuda/driver.h"
 #include "cuda/kernels/rows.h"
+#include "cuda/kernels/vector_turns.h"
 #include "cuda/tape.h"
 #include "ops/op.h"
 #include "plan/box.h"
@@ -85,6 +86,36 @@ struct gpu_held {
     struct buffer *of[4]; /* which nobody else may have until it is queued; the thread's that runs the batches */
 };
 
+/* A launch of a vector's products with n matrices of m[i] lines that waits, for what becomes of heads of queries, keys
+ * and values may be done on its way (kernels/vector_turns.h): the arguments of its kernel and, behind them, of the one
+ * that does that as well, where there is something to do. */
+enum { GPU_VECTORS_BYTES = 2048, GPU_VECTORS_READ = 4 * VECTOR_TURNED + 4 };
+struct gpu_vectors {
+    bool waits, turns;
+    void *kernel, *turning;
+    unsigned blocks, threads;
+    enum dtype type;
+    int n;
+    void *y[VECTOR_TURNED]; /* where results go */
+    int64_t m[VECTOR_TURNED];
+    const void *reads[GPU_VECTORS_READ]; /* where what it reads begins, or NULL */
+    size_t bytes;
+    _Alignas(16) char args[GPU_VECTORS_BYTES];
+};
+/* What may be done with all results of one matrix, `size` of them from x on: they go to y, as heads of `width` numbers,
+ * `step` from one to the next; or, where `pairs` is not 0, points of such heads are turned. */
+struct gpu_turning {
+    const void *x;
+    int64_t size;
+    enum dtype type;
+    int width, pairs, apart;
+    void *y;
+    int64_t step;
+    const void *into; /* the memory that y is in, of so many bytes, of which the launch may read nothing */
+    size_t into_bytes;
+    float cosine[VECTOR_PAIRS], sine[VECTOR_PAIRS];
+};
+
 /* A stream's queue: batches, and the driver's stream that their kernels are put on, which is there from the first that
  * runs on: building graphs does not use the device. */
 struct gpu_stream {
@@ -101,8 +132,9 @@ struct gpu_stream {
     struct tape tape;        /* those of them that are not yet on the stream */
     void *recorder;
     struct recorded_graph graph[TAPE_MOST];
-    struct kept_tapes *tapes; /* that have been launched (record.c) */
-    struct gpu_held held;     /* comes before whatever is queued or recorded next */
+    struct kept_tapes *tapes;   /* that have been launched (record.c) */
+    struct gpu_vectors vectors; /* come before whatever is queued or recorded next, */
+    struct gpu_held held;       /* and so does this, after them */
     struct gpu_notes notes;
     uint64_t arrived; /* GPU_ARRIVED zeros on the device; 0: not yet there */
     struct gpu_table table[GPU_TABLES];
@@ -199,6 +231,13 @@ void gpu_count_work(struct gpu_stream *q, int n);
  * not queued. */
 int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
                      void *args[], void **y);
+/* The same of a launch of products, which waits: v is all but `waits`, `turns` and the arguments, at `args`, y among
+ * them. */
+int gpu_queue_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y);
+/* May the launch that waits do that?  And has it been told to?  By the thread that runs the stream's batches; others
+ * may have it queued meanwhile. */
+bool gpu_may_turn(struct gpu_stream *q, const struct gpu_turning *t);
+bool gpu_turn(struct gpu_stream *q, const struct gpu_turning *t);
 /* Queues what a library has done before in the same way, later; false: it is not, and is to be done now.  The bytes at
  * `what` say all there is to know, with the same ones each time. */
 bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what, size_t bytes);
@@ -222,6 +261,7 @@ void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b);
  * norm is held still if it fails. */
 int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[],
                          void **y);
+int gpu_launch_vectors(struct stream *s, const char *op, const struct gpu_vectors *v, const void *args, void **y);
 /* Puts a launch of a kernel of ours on the driver's stream, which it may begin on before what is ahead of it has ended;
  * the driver's error. */
 int gpu_put_launch(struct gpu *g, void *kernel, unsigned blocks, unsigned threads, unsigned bytes, void *stream,
@@ -272,6 +312,8 @@ bool gpu_out_in(const struct run *r, int k, int i);
 int gpu_out_over(const struct run *r, int k);
 /* y[k] becomes operand i with room to be changed: in its memory where nobody else looks at it, else a copy. */
 int gpu_out_from(const struct run *r, int k, int i);
+/* Does nobody look at operand i after this, whose memory is this stream's alone? */
+bool gpu_reads_last(const struct run *r, int i);
 /* Are both, which have data, the same elements in the same order? */
 static inline bool gpu_same_elements(mx x, mx y)
 {

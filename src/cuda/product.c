@@ -233,7 +233,7 @@ static void add_matrix(struct product_lines_args *l, void *y, const void *x, con
  * groups each. */
 static int launch_lines(const struct run *r, enum dtype t, struct product_lines_args *l)
 {
-    static struct gpu_found found[2][DT_COUNT];
+    static struct gpu_found found[2][DT_COUNT], turning[DT_COUNT];
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     const void *others[2 * PRODUCT_MATRICES];
@@ -244,10 +244,26 @@ static int launch_lines(const struct run *r, enum dtype t, struct product_lines_
     bool normed = gpu_norm_of_vector(r, t, l->v, l->k, 2 * l->n, others, &l->norm);
     const char *name = normed ? "product_lines_normed" : "product_lines";
     void *kernel = gpu_find(g, &found[normed][t], "product", name, t), *args[] = { l };
-    if (!kernel || !normed)
-        return !kernel || gpu_launch(r->stream, op, kernel, l->groups, PRODUCT_LINE_THREADS, args);
-    int64_t blocks = gpu_even_blocks(g, l->groups, PRODUCT_LINE_BLOCKS);
-    return gpu_launch_with_norm(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args, &l->norm.y);
+    int64_t blocks = normed ? gpu_even_blocks(g, l->groups, PRODUCT_LINE_BLOCKS) : l->groups;
+    if (!kernel)
+        return 1;
+    if (l->gated || !l->rounded || blocks > INT32_MAX)
+        return normed ? gpu_launch_with_norm(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args, &l->norm.y)
+                      : gpu_launch(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args);
+    struct gpu_vectors v = { .kernel = kernel,
+                             .turning = gpu_find(g, &turning[t], "product", "product_lines_turned", t),
+                             .blocks = (unsigned)blocks,
+                             .threads = PRODUCT_LINE_THREADS,
+                             .type = t,
+                             .n = l->n,
+                             .reads = { l->v, l->norm.x, l->norm.weight, l->norm.bias },
+                             .bytes = sizeof *l };
+    for (int i = 0; i < l->n; i++) {
+        v.y[i] = l->of[i].y;
+        v.m[i] = l->of[i].m;
+    }
+    memcpy(v.reads + 4, others, (size_t)l->n * 2 * sizeof *others);
+    return !v.turning || gpu_launch_vectors(r->stream, op, &v, l, normed ? &l->norm.y : NULL);
 }
 
 /* exact: whatever MLX_ENABLE_TF32 says. */

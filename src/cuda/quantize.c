@@ -1,6 +1,8 @@
 /* quantize.c: packed weights on a GPU. */
 #include "cuda/kernels/quantize.h"
 
+#include <string.h>
+
 #include <stdio.h>
 
 #include "core/scope.h"
@@ -327,9 +329,9 @@ static int launch_groups(const struct run *r, struct qmm_args *a, int f, int bit
 
 /* One row of x, with as many groups of rows as a.wide says: as many warps for each as have 16 bytes of them for each
  * thread. */
-static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, enum dtype t)
+static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, enum dtype t, bool holds)
 {
-    static struct gpu_found found[2][FORMATS][DT_COUNT];
+    static struct gpu_found found[2][FORMATS][DT_COUNT], turning[FORMATS][DT_COUNT];
     struct qmm_args *a = &l->a;
     const char *op = r->node->op->name;
     const void *others[4 * QMV_MATRICES];
@@ -347,10 +349,26 @@ static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, en
     int32_t team = gpu_power_of_two(ceil_div(a->k * (f == FORMAT_u8 ? 8 : 4) / 128, 32), (int32_t)warps);
     l->team_bits = __builtin_ctz((unsigned)team);
     l->turns = ceil_div(a->wide * a->batch * team, warps);
-    if (!kernel || !normed)
-        return !kernel || gpu_launch(r->stream, op, kernel, l->turns, QMV_THREADS, args);
-    int64_t blocks = gpu_even_blocks(gpu_of(r), l->turns, QMV_BLOCKS);
-    return gpu_launch_with_norm(r->stream, op, kernel, blocks, QMV_THREADS, args, &l->norm.y);
+    int64_t blocks = normed ? gpu_even_blocks(gpu_of(r), l->turns, QMV_BLOCKS) : l->turns;
+    if (!kernel)
+        return 1;
+    if (!holds || blocks > INT32_MAX)
+        return normed ? gpu_launch_with_norm(r->stream, op, kernel, blocks, QMV_THREADS, args, &l->norm.y)
+                      : gpu_launch(r->stream, op, kernel, blocks, QMV_THREADS, args);
+    struct gpu_vectors v = { .kernel = kernel,
+                             .turning = quant_kernel(r, turning[f], "qmv_lines_turned", f, t),
+                             .blocks = (unsigned)blocks,
+                             .threads = QMV_THREADS,
+                             .type = t,
+                             .n = l->matrices,
+                             .reads = { a->x, l->norm.x, l->norm.weight, l->norm.bias },
+                             .bytes = sizeof *l };
+    for (int i = 0; i < l->matrices; i++) {
+        v.y[i] = l->of[i].y;
+        v.m[i] = l->of[i].n;
+    }
+    memcpy(v.reads + 4, others, (size_t)n * sizeof *others);
+    return !v.turning || gpu_launch_vectors(r->stream, op, &v, l, normed ? &l->norm.y : NULL);
 }
 
 /* Does its kernel read the matrix, whose rows begin at multiples of 16 bytes, as x does? */
@@ -370,7 +388,7 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, int bits, 
         struct qmv_lines_args l = { .a = *a, .matrices = 1 };
         l.of[0] = (struct qmv_lines){ a->y, a->w, a->scales, a->biases, NULL, a->n, 0 };
         l.a.wide = (uint32_t)ceil_div(a->n, QMV_ROWS);
-        return launch_lines(r, &l, f, t);
+        return launch_lines(r, &l, f, t, false);
     }
     void *kernel = !few        ? quant_kernel(r, many[f], "qmm", f, t)
                    : a->m == 1 ? quant_kernel(r, one[f], "qmv", f, t)
@@ -580,6 +598,6 @@ int gpu_launch_packed(const struct run *r, const struct vector_matrices *all)
     }
     if (all->gated) /* of both */
         l.a.wide = (uint32_t)ceil_div(all->of[0].m, QMV_ROWS / 2);
-    return launch_lines(r, &l, f, (enum dtype)r->y[0]->dtype);
+    return launch_lines(r, &l, f, (enum dtype)r->y[0]->dtype, !all->gated);
 }
 _Static_assert((int)QMV_MATRICES == (int)VECTOR_MATRICES, "a launch has as many");

@@ -15,8 +15,11 @@
  * of them: the first time there is none yet, and they are queued one by one, as few are, since capturing, updating and
  * launching take longer than two or three launches do.  MLX_CUDA_GRAPH_PRODUCTS=0 has such chains alone.
  *
- * Invariant: what is on the tape is queued before anything else is on the stream (gpu_direct), whichever thread does
- * that: captures are relaxed, and all of this is under the stream's lock. */
+ * Of a word the products that queries, keys and values are wait for the next launch (struct gpu_vectors): rotations of
+ * heads, and their way into the cache, become part of them if nothing else comes between.
+ *
+ * Invariant: what is on the tape, and what waits, is queued before anything else is on the stream (gpu_direct),
+ * whichever thread does that: captures are relaxed, and all of this is under the stream's lock. */
 #include "cuda/gpu.h"
 
 #include <string.h>
@@ -315,11 +318,12 @@ static int flush_tape(struct gpu_stream *q)
 }
 
 static int queue_held(struct gpu_stream *q);
+static int queue_vectors(struct gpu_stream *q);
 
 int gpu_flush(struct gpu_stream *q)
 {
-    int held = queue_held(q), e = flush_tape(q);
-    return e ? e : held;
+    int vectors = queue_vectors(q), held = queue_held(q), e = flush_tape(q);
+    return e ? e : held ? held : vectors;
 }
 
 /* Under the lock. */
@@ -347,15 +351,25 @@ static bool keeps(struct gpu_stream *q)
     return keeps;
 }
 
-/* A tape is as long as all that was queued ahead of it: the device begins early, and there are few tapes. */
+/* Has work that was queued before the last event not passed? */
+static bool is_busy(struct gpu_stream *q)
+{
+    return q->now && atomic_load(&q->passed) < q->now &&
+           cu.event_query(q->event[(q->now - 1) % RING]) == CUDA_NOT_READY;
+}
+
+/* A tape is as long as all that was queued ahead of it: the device begins early, and there are few tapes.  While it is
+ * busy a tape waits for more, since between two graphs it rests for 3 us. */
 static void after_entry(struct gpu_stream *q)
 {
-    if (q->tape.n == TAPE_MOST || 2 * q->tape.n >= q->launches)
+    enum { ASKED = 8 };
+    int n = q->tape.n;
+    if (n == TAPE_MOST || (2 * n >= q->launches && n % ASKED == 0 && !is_busy(q)))
         flush_tape(q);
 }
 
-static int queue_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
-                        void *args[])
+static int put_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                      void *args[])
 {
     if (keeps(q) && tape_add_kernel(&q->tape, kernel, blocks, threads, shared, args)) {
         after_entry(q);
@@ -363,6 +377,25 @@ static int queue_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, uns
     }
     flush_tape(q);
     return gpu_put_launch(q->gpu, kernel, blocks, threads, shared, q->stream, args);
+}
+
+static int queue_vectors(struct gpu_stream *q)
+{
+    struct gpu_vectors *v = &q->vectors;
+    if (!v->waits)
+        return 0;
+    v->waits = false;
+    int e = put_kernel(q, v->turns ? v->turning : v->kernel, v->blocks, v->threads, 0, (void *[]){ v->args });
+    if (e) /* as of a graph */
+        atomic_store(&q->gpu->lost, e);
+    return e;
+}
+
+static int queue_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                        void *args[])
+{
+    int e = queue_vectors(q);
+    return e ? e : put_kernel(q, kernel, blocks, threads, shared, args);
 }
 
 static int queue_held(struct gpu_stream *q)
@@ -378,17 +411,24 @@ static int queue_held(struct gpu_stream *q)
     return e;
 }
 
+/* Under the lock: is the norm that waits the launch's, which makes *y?  Else that is NULL, and the norm queued. */
+static bool takes_held(struct gpu_stream *q, void **y)
+{
+    bool takes = y && q->held.waits && q->held.args.y == *y;
+    if (takes)
+        return true;
+    if (y)
+        *y = NULL;
+    queue_held(q);
+    return false;
+}
+
 int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
                      void *args[], void **y)
 {
     lock_take(&q->lock);
     gpu_count_work(q, 1);
-    bool takes = y && q->held.waits && q->held.args.y == *y;
-    if (!takes) {
-        if (y)
-            *y = NULL;
-        queue_held(q);
-    }
+    bool takes = takes_held(q, y);
     int e = queue_kernel(q, kernel, blocks, threads, shared, args);
     if (takes && !e)
         q->held.waits = false;
@@ -402,6 +442,7 @@ bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what
     bool queued = may_replay();
     if (queued) {
         gpu_count_work(q, 1);
+        queue_vectors(q);
         queue_held(q);
         queued = keeps(q) && tape_add_library(&q->tape, f, what, bytes);
         after_entry(q);
@@ -420,6 +461,93 @@ void *gpu_library_begin(struct gpu_stream *q)
 }
 
 void gpu_library_end(struct gpu_stream *q) { lock_give(&q->lock); }
+
+/* ---- products of vectors that wait */
+
+int gpu_queue_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y)
+{
+    lock_take(&q->lock);
+    gpu_count_work(q, 1);
+    bool takes = takes_held(q, y);
+    int e = queue_vectors(q);
+    if (!e) {
+        q->vectors = *v;
+        q->vectors.waits = true;
+        q->vectors.turns = false;
+        memcpy(q->vectors.args, args, v->bytes);
+        if (takes)
+            q->held.waits = false;
+    }
+    lock_give(&q->lock);
+    return e;
+}
+
+static struct vector_turns *turns_of(struct gpu_vectors *v)
+{
+    return (struct vector_turns *)(void *)(v->args + v->bytes);
+}
+
+static bool reads_in(const struct gpu_vectors *v, const struct gpu_turning *t)
+{
+    for (int i = 0; i < GPU_VECTORS_READ; i++)
+        if (v->reads[i] && (uintptr_t)v->reads[i] - (uintptr_t)t->into < t->into_bytes)
+            return true;
+    return false;
+}
+
+/* Which matrix it is of; negative: none that may be. */
+static int find_turning(struct gpu_vectors *v, const struct gpu_turning *t)
+{
+    const struct vector_turns *had = turns_of(v);
+    for (int i = 0; v->waits && v->type == t->type && i < v->n; i++) {
+        if (v->y[i] != t->x || v->m[i] != t->size || t->size % t->width)
+            continue;
+        if (!t->pairs && reads_in(v, t))
+            return -1;
+        if (!t->pairs)
+            return !v->turns || !had->width[i] || had->width[i] == t->width ? i : -1;
+        bool other = v->turns && had->turned &&
+                     (had->apart != t->apart || memcmp(had->cosine, t->cosine, sizeof t->cosine) != 0 ||
+                      memcmp(had->sine, t->sine, sizeof t->sine) != 0);
+        return other || (v->turns && had->width[i]) ? -1 : i;
+    }
+    return -1;
+}
+
+bool gpu_may_turn(struct gpu_stream *q, const struct gpu_turning *t)
+{
+    lock_take(&q->lock);
+    bool may = find_turning(&q->vectors, t) >= 0;
+    lock_give(&q->lock);
+    return may;
+}
+
+bool gpu_turn(struct gpu_stream *q, const struct gpu_turning *t)
+{
+    lock_take(&q->lock);
+    struct gpu_vectors *v = &q->vectors;
+    struct vector_turns *to = turns_of(v);
+    int i = find_turning(v, t);
+    if (i >= 0 && !v->turns) {
+        memset(to, 0, sizeof *to);
+        for (int k = 0; k < v->n; k++) to->y[k] = v->y[k];
+        v->turns = true;
+    }
+    if (i >= 0 && t->pairs) {
+        to->turned |= 1 << i;
+        to->apart = t->apart;
+        to->width[i] = t->width;
+        to->step[i] = t->width;
+        memcpy(to->cosine, t->cosine, sizeof to->cosine);
+        memcpy(to->sine, t->sine, sizeof to->sine);
+    } else if (i >= 0) {
+        to->width[i] = t->width;
+        to->step[i] = t->step;
+        to->y[i] = v->y[i] = t->y;
+    }
+    lock_give(&q->lock);
+    return i >= 0;
+}
 
 /* ---- norms that wait */
 

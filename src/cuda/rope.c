@@ -7,6 +7,7 @@
 #include "core/shape.h"
 #include "cuda/gpu.h"
 #include "ops/fast.h"
+#include "shared/scalar.h"
 
 /* The rows of x (all axes but the last two) as the kernel walks them; false: too many dimensions. */
 static bool walk_rows(struct rope_rows *c, mx x)
@@ -133,6 +134,57 @@ static int add_rows(const struct run *r, struct rope_call *c, mx_own *hold)
     return 0;
 }
 
+/* The cosines and sines of pairs of one position, which the layers of a model ask for one after the other. */
+static void find_points(const struct run *r, struct gpu_turning *t)
+{
+    static _Thread_local struct {
+        double base, scale, sign;
+        int64_t at, pairs;
+        float cosine[VECTOR_PAIRS], sine[VECTOR_PAIRS];
+    } last;
+    const struct rope_args *a = r->args;
+    const double base = a->base, scale = a->scale, sign = a->inverse ? -1 : 1;
+    int64_t at;
+    memcpy(&at, array_host(r->x[1]), sizeof at);
+    if (last.at != at || last.pairs != t->pairs || last.sign != sign || memcmp(&last.base, &base, sizeof base) != 0 ||
+        memcmp(&last.scale, &scale, sizeof scale) != 0) {
+        struct rope_call c = { .half = t->pairs, .pairs = t->pairs, .sign = sign };
+        find_turns(&c, base);
+        for (int i = 0; i < t->pairs; i++) {
+            double angle = (double)at * scale * c.turns[i];
+            last.cosine[i] = (float)cos_f64(angle);
+            last.sine[i] = (float)sin_f64(angle);
+        }
+        last.at = at;
+        last.pairs = t->pairs;
+        last.base = base;
+        last.scale = scale;
+        last.sign = sign;
+    }
+    memcpy(t->cosine, last.cosine, sizeof t->cosine);
+    memcpy(t->sine, last.sine, sizeof t->sine);
+}
+
+/* Is it done by the launch of products that waits, whose results are what is rotated?  Nobody else looks at those. */
+static bool is_turned(const struct run *r)
+{
+    const struct rope_args *a = r->args;
+    mx x = r->x[0];
+    const int width = dim(x, -1), half = width / 2;
+    if (a->dims != width || width % 4 || half > VECTOR_PAIRS || dim(x, -2) != 1 || a->freqs || !x->row ||
+        x->size > INT32_MAX || !gpu_reads_host(r->node, 1))
+        return false;
+    struct gpu_turning t = { .x = gpu_pointer(r, x),
+                             .size = x->size,
+                             .type = (enum dtype)x->dtype,
+                             .width = width,
+                             .pairs = half,
+                             .apart = a->traditional ? 1 : half };
+    struct gpu_stream *q = gpu_stream(r->stream);
+    find_points(r, &t);
+    return gpu_may_turn(q, &t) && gpu_out_in(r, 0, 0) && gpu_turn(q, &t);
+}
+
 /* n of them, which have the same arguments, offset and frequencies, and positions as many. */
 static int run_ropes(int n, const struct run r[])
 {
@@ -143,7 +195,7 @@ static int run_ropes(int n, const struct run r[])
     mx_own hold[2 + ROPE_ARRAYS] = { 0 };
     void *kernel = gpu_find(gpu_of(r), &found[x->dtype], "rope", "rope", (enum dtype)x->dtype);
     bool failed = !kernel;
-    for (int i = 0; i < n && !failed; i++) failed = gpu_out_new(&r[i], 0);
+    for (int i = 0; i < n && !failed; i++) failed = !r[i].y[0]->buf && gpu_out_new(&r[i], 0);
     if (failed || x->size == 0)
         return failed;
     struct rope_call c = { .pairwise = a->traditional,
@@ -170,18 +222,21 @@ static int run_ropes(int n, const struct run r[])
     return failed;
 }
 
-int gpu_run_rope(const struct run *r) { return run_ropes(1, r); }
+int gpu_run_rope(const struct run *r) { return is_turned(r) ? 0 : run_ropes(1, r); }
 
 int gpu_run_ropes(struct stream *s, int n, struct entry *const m[])
 {
-    int failed = 0;
-    for (int i = 0; i < n && !failed; i += ROPE_ARRAYS) {
-        struct run r[ROPE_ARRAYS];
-        int some = (int)least(n - i, ROPE_ARRAYS);
-        for (int k = 0; k < some; k++) r[k] = run_of(s, m[i + k]);
-        failed = run_ropes(some, r);
+    struct run r[ROPE_ARRAYS];
+    int some = 0, failed = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        r[some] = run_of(s, m[i]);
+        some += !is_turned(&r[some]);
+        if (some == ROPE_ARRAYS) {
+            failed = run_ropes(some, r);
+            some = 0;
+        }
     }
-    return failed;
+    return failed || (some && run_ropes(some, r));
 }
 
 /* The same angles of one array as of the other: queries and keys. */

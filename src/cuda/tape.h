@@ -8,7 +8,7 @@
 
 struct gpu;
 
-enum { TAPE_MOST = 64, TAPE_ARGUMENTS = 8 };
+enum { TAPE_MOST = 128, TAPE_ARGUMENTS = 8 };
 
 /* Puts what a library is to do on the driver's stream; the driver's error. */
 typedef int gpu_library_fn(struct gpu *g, const void *what, void *stream);

@@ -38,12 +38,25 @@ bool result_fits(mx y, mx x, int uses)
            !x->buf->mapped && atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
 }
 
-bool result_fits_operand(const struct node *n, bool keep, mx y, mx x)
+/* How often the node looks at x, if nobody looks at that after it; else 0. */
+static int last_uses(const struct node *n, bool keep, mx x)
 {
     int uses = 0;
     if (keep || atomic_load_explicit(&n->refs, memory_order_relaxed) != 1 ||
         atomic_load_explicit(&x->refs, memory_order_relaxed) > n->nin)
-        return false;
+        return 0;
     for (int i = 0; i < n->nin; i++) uses += n->in[i] == x;
-    return result_fits(y, x, uses);
+    return atomic_load_explicit(&x->refs, memory_order_acquire) == uses ? uses : 0;
+}
+
+bool operand_is_last(const struct node *n, bool keep, mx x)
+{
+    return last_uses(n, keep, x) == 1 && x->buf->writable && !x->buf->mapped &&
+           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
+}
+
+bool result_fits_operand(const struct node *n, bool keep, mx y, mx x)
+{
+    int uses = last_uses(n, keep, x);
+    return uses && result_fits(y, x, uses);
 }

@@ -16,5 +16,7 @@ bool result_fits(mx y, mx x, int uses);
 /* The same where n, whose operands must not be written over with `keep`, is the only one who will ever look at operand
  * x again. */
 bool result_fits_operand(const struct node *n, bool keep, mx y, mx x);
+/* Is it so of x, which n has once, and may its memory, which no other array has, be left without what x is? */
+bool operand_is_last(const struct node *n, bool keep, mx x);
 
 #endif

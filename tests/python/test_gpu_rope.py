@@ -1,6 +1,7 @@
 """Rotary position embeddings on a GPU, beside the same on the CPU; skipped where there is none."""
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from test_gpu import FLOATS, launches
@@ -108,3 +109,117 @@ def test_an_offset_that_could_not_be_computed():
         offset = mx.linalg.inv(mx.zeros((1, 1)))[0, 0].astype(mx.int32)
         with pytest.raises(RuntimeError, match="singular"):
             mx.eval(rope(x, 64, False, offset), rope(x, 64, False, offset))
+
+
+HEADS = {"q": 8, "k": 4, "v": 4}
+
+
+def projections(bits, dtype, head, width=1024):
+    """Linear layers of one word's queries, keys and values."""
+    layers = {}
+    for i, (name, heads) in enumerate(HEADS.items()):
+        mx.random.seed(i)
+        layer = nn.Linear(width, heads * head, bias=False)
+        layer = nn.QuantizedLinear.from_linear(layer, 64, bits) if bits else layer
+        layer.set_dtype(dtype)
+        layers[name] = layer
+        mx.eval(layer.parameters())
+    return layers
+
+
+def word(layers, x, head, caches, at, rope, look):
+    """Queries turned, and keys and values of a word put behind those before; `look` sees what is on the way."""
+    made = {n: layers[n](x).reshape(1, 1, h, head).transpose(0, 2, 1, 3) for n, h in HEADS.items()}
+    look(*made.values())
+    made["q"], made["k"] = rope(made["q"]), rope(made["k"])
+    look(made["q"], made["k"])
+    for name, cache in zip("kv", caches, strict=True):
+        cache[:, :, at : at + 1] = made[name]
+    return [made["q"], *caches]
+
+
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize("bits", [None, 4, 8])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_heads_turned_by_the_launch_that_makes_them(dtype, bits, traditional):
+    """And put where they belong: the bits of one operation after the other."""
+    for head in (16, 64, 128):
+        layers = projections(bits, dtype, head)
+        x = normal(dtype, 1, 1, 1024)
+        first = [normal(dtype, 1, HEADS[n], 12, head) for n in "kv"]
+        norm = normal(dtype, 1024)
+        mx.eval(x, first, norm)
+
+        def run(look, head=head, layers=layers, x=x, first=first, norm=norm):
+            caches = [c + 0 for c in first]
+            mx.eval(caches)
+            h = mx.fast.rms_norm(x, norm, 1e-5)
+            look(h)
+            rope = lambda y: mx.fast.rope(  # noqa: E731
+                y, head, traditional=traditional, base=10000, scale=0.5, offset=9
+            )
+            return lambda: word(layers, h, head, caches, 5, rope, look)
+
+        with mx.stream(mx.gpu):
+            mx.eval(expected := run(mx.eval)())
+            got, n = launches(run(lambda *_: None))
+            assert n in (None, 1)
+            assert all(mx.array_equal(a, b).item() for a, b in zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize("bits", [None, 4])
+def test_heads_that_somebody_else_looks_at(bits):
+    """Results that are wanted as they are, turned otherwise, or written over what they are made of, stay right."""
+    head, dtype = 64, mx.bfloat16
+    layers = projections(bits, dtype, head)
+    x = normal(dtype, 1, 1, 1024)
+    freqs = mx.abs(normal(mx.float32, head // 2)) + 1
+    offset = mx.array([3, 4])[:1] + 1
+    mx.eval(x, freqs, offset)
+    ropes = [
+        lambda y: mx.fast.rope(y, head, traditional=False, base=100, scale=1, offset=3),
+        lambda y: mx.fast.rope(y, head // 2, traditional=False, base=100, scale=1, offset=3),
+        lambda y: mx.fast.rope(y, head, traditional=False, base=None, scale=1, offset=3, freqs=freqs),
+        lambda y: mx.fast.rope(y, head, traditional=False, base=100, scale=1, offset=offset),
+        lambda y: mx.fast.rope(ropes[0](y), head, traditional=True, base=100, scale=1, offset=4),
+        lambda y: ropes[0](y[:, :, :, ::-1]),
+        lambda y: y,
+    ]
+    first = [normal(dtype, 1, HEADS[n], 12, head) for n in "kv"]
+    mx.eval(first)
+
+    def kept(arrays):
+        seen = []
+        return seen, lambda *a: seen.extend(a[:1] if arrays == 1 else a)
+
+    with mx.stream(mx.gpu):
+        for rope in ropes:
+            results = []
+            for look in (lambda *a: mx.eval(a), lambda *_: None):
+                caches = [c + 0 for c in first]
+                mx.eval(caches)
+                mx.eval(y := word(layers, x, head, caches, 5, rope, look))
+                results.append(y)
+            assert all(mx.array_equal(a, b).item() for a, b in zip(*results, strict=True))
+            for arrays in (1, 3):  # looked at once more
+                caches = [c + 0 for c in first]
+                mx.eval(caches)
+                seen, look = kept(arrays)
+                y = word(layers, x, head, caches, 5, rope, look)
+                mx.eval(y, seen)
+                plain = [layers[n](x).reshape(1, 1, h, head).transpose(0, 2, 1, 3) for n, h in HEADS.items()]
+                mx.eval(plain)
+                assert all(mx.array_equal(a, b).item() for a, b in zip(y, results[0], strict=True))
+                assert all(mx.array_equal(a, b).item() for a, b in zip(seen[:arrays], plain, strict=False))
+        # the words before are what is multiplied
+        narrow = nn.Linear(512, 512, bias=False)
+        narrow.set_dtype(dtype)
+        narrow = nn.QuantizedLinear.from_linear(narrow, 64, bits) if bits else narrow
+        mx.eval(narrow.parameters())
+        lines = normal(dtype, 4, 512)
+        mx.eval(lines)
+        y = lines + 0
+        mx.eval(expected := narrow(y[2:3]))
+        y[2:3] = narrow(y[2:3])
+        mx.eval(y)
+        assert mx.array_equal(y[2:3], expected).item() and mx.array_equal(y[:2], lines[:2]).item()

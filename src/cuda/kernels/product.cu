@@ -198,10 +198,10 @@ FN S line_result(const struct product_lines_args *a, T sum, const S *c)
 struct lines {
     const struct product_lines *of;
     int64_t line;
-    int n;
+    int number, n, apart;
     const S *x[LINES];
 };
-FN struct lines lines_of(const struct product_lines_args *a, int64_t group)
+FN struct lines lines_of(const struct product_lines_args *a, const struct vector_turns *t, int64_t group)
 {
     struct lines l;
     int number = 0, most = a->gated ? LINES / 2 : LINES;
@@ -210,7 +210,9 @@ FN struct lines lines_of(const struct product_lines_args *a, int64_t group)
         if (i < a->n && !a->gated && group >= a->of[i].first)
             number = i;
     l.of = &a->of[number];
-    l.line = (group - l.of->first) * most;
+    l.number = number;
+    l.apart = LINES / 2;
+    l.line = t ? first_line(t, number, group - l.of->first, &l.apart) : (group - l.of->first) * most;
     l.n = l.line + most <= l.of->m ? most : (int)(l.of->m - l.line);
     const int64_t step = l.of->line;
     const S *x = (const S *)l.of->x + l.line * step;
@@ -218,7 +220,7 @@ FN struct lines lines_of(const struct product_lines_args *a, int64_t group)
     UNROLLED
     for (int i = 0; i < LINES; i++) {
         int at = a->gated ? i % (LINES / 2) : i;
-        at = at < l.n ? at : l.n - 1;
+        at = line_after(at < l.n ? at : l.n - 1, l.apart);
         l.x[i] = a->gated && i >= LINES / 2 ? other + at * a->of[1].line : x + at * step;
     }
     return l;
@@ -251,13 +253,13 @@ FN void add_read(T sum[LINES], union lanes x[LINES_AHEAD][LINES], const S *v, in
 
 /* The vector times the lines of the block's group, or, where there may be a norm, of one group in every gridDim.x.
  * Lines that were there before the kernel ahead was launched are read while that ends. */
-FN void multiply_lines(const struct product_lines_args *a, union normed *normed)
+FN void multiply_lines(const struct product_lines_args *a, const struct vector_turns *t, union normed *normed)
 {
     enum { WARPS = LINE_THREADS / 32 };
     SHARED T of_warp[WARPS][LINES];
     const int64_t first = (int64_t)threadIdx.x * LANES;
     int64_t group = blockIdx.x;
-    struct lines l = lines_of(a, group);
+    struct lines l = lines_of(a, t, group);
     union lanes x[LINES_AHEAD][LINES];
     if (a->early) {
         LAUNCH_NEXT();
@@ -292,7 +294,7 @@ FN void multiply_lines(const struct product_lines_args *a, union normed *normed)
         group += gridDim.x;
         const int more = normed && group < a->groups;
         if (more) {
-            l = lines_of(a, group);
+            l = lines_of(a, t, group);
             read_lines(x, &l, first, a->k);
         } else {
             LAUNCH_NEXT();
@@ -303,7 +305,13 @@ FN void multiply_lines(const struct product_lines_args *a, union normed *normed)
             for (int i = 0; i < LINES; i++) of_warp[threadIdx.x / 32][i] = sum[i];
         BARRIER();
         int i = (int)threadIdx.x;
-        if (i < now.n) {
+        if (t && i < 32) {
+            T all = of_warp[0][i % LINES];
+            for (int w = 1; w < WARPS; w++) all = plus(all, of_warp[w][i % LINES]);
+            const int64_t mine = now.line + line_after(i, now.apart);
+            const S *c = now.of->c && i < now.n ? (const S *)now.of->c + mine * now.of->c_row : NULL;
+            put_turned(t, now.number, now.line, now.apart, line_result(a, all, c), now.n);
+        } else if (!t && i < now.n) {
             T all = of_warp[0][i], other = of_warp[0][i + LINES / 2 < LINES ? i + LINES / 2 : i];
             for (int w = 1; w < WARPS; w++) {
                 all = plus(all, of_warp[w][i]);
@@ -322,13 +330,19 @@ FN void multiply_lines(const struct product_lines_args *a, union normed *normed)
 /* As many registers as it takes to have all on its way. */
 EARLY_BOUNDED_KERNEL(K(cu_product_lines), struct product_lines_args, LINE_THREADS, PRODUCT_LINE_BLOCKS)
 {
-    multiply_lines(&a, NULL);
+    multiply_lines(&a, NULL, NULL);
 }
 
 EARLY_BOUNDED_KERNEL(K(cu_product_lines_normed), struct product_lines_args, LINE_THREADS, PRODUCT_LINE_BLOCKS)
 {
     SHARED union normed normed;
-    multiply_lines(&a, &normed);
+    multiply_lines(&a, NULL, &normed);
+}
+
+EARLY_BOUNDED_KERNEL(K(cu_product_lines_turned), struct product_turned_args, LINE_THREADS, PRODUCT_TURNED_BLOCKS)
+{
+    SHARED union normed normed;
+    multiply_lines(&a.l, &a.t, &normed);
 }
 #endif
 

@@ -7,6 +7,7 @@
 #endif
 
 #include "cuda/kernels/rows.h"
+#include "cuda/kernels/vector_turns.h"
 
 /* A block makes a tile of that many rows and columns; pieces of k are multiples of PRODUCT_STEP. */
 enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_STEP = 32, PRODUCT_DIMS = 8 };
@@ -81,7 +82,7 @@ struct product_args {
 /* A vector with lines of several matrices (product_lines): those of one, which groups of PRODUCT_LINES `first` and up
  * have.  Steps are in elements.  Two that are `gated` have half of each group: one result, silu of the first's, rounded
  * once and once more, times the second's, is of both. */
-enum { PRODUCT_MATRICES = 4, PRODUCT_LINE_BLOCKS = 6 };
+enum { PRODUCT_MATRICES = 4, PRODUCT_LINE_BLOCKS = 6, PRODUCT_TURNED_BLOCKS = 5 };
 struct product_lines {
     void *y;
     const void *x, *c; /* c: NULL, or what is added */
@@ -98,6 +99,11 @@ struct product_lines_args {
     int64_t k, groups; /* groups: of all matrices; blocks are as many or, for a norm, fewer */
     double alpha, beta;
     struct vector_norm norm;
+};
+
+struct product_turned_args {
+    struct product_lines_args l;
+    struct vector_turns t;
 };
 
 /* Rows of matrices of a batch, in memory as they are read, which are copied to begin at multiples of 16 bytes: `step`

@@ -7,6 +7,7 @@
 #endif
 
 #include "cuda/kernels/rows.h"
+#include "cuda/kernels/vector_turns.h"
 
 /* X(name, bits): integers of so many bits, e2m1 with scales in e8m0, e4m3, e2m1 with scales in e4m3. */
 #define QUANT_FORMATS(X) \
@@ -119,6 +120,11 @@ struct qmv_lines_args {
     int32_t matrices, gated, team_bits; /* team_bits: warps that have a group together, as a power of two */
     int64_t turns;                      /* of what a block does: blocks are as many or, for a norm, fewer */
     struct vector_norm norm;
+};
+
+struct qmv_turned_args {
+    struct qmv_lines_args l;
+    struct vector_turns t;
 };
 
 #endif

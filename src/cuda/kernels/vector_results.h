@@ -5,6 +5,7 @@
 #define MX_CUDA_KERNELS_VECTOR_RESULTS_H
 
 #include "cuda/kernels/halves.h"
+#include "cuda/kernels/vector_turns.h"
 
 /* As it is, or with what c points at added to it when it is rounded. */
 FN S added_result(float sum, const S *c) { return c ? OUT(IN(OUT(sum)) + IN(*c)) : OUT(sum); }
@@ -17,6 +18,38 @@ FN S gated_result(float gate, float sum)
 #else
     return OUT(silu_f32(gate) * sum);
 #endif
+}
+
+/* Which line of four of a matrix is the i-th, after the first: the one of a head that the point's other number is on is
+ * two before or after it, or beside it. */
+FN int line_after(int i, int apart) { return i < 2 ? i : apart + i - 2; }
+
+/* The number of the first of four lines; in apart: what line_after gets. */
+FN int64_t first_line(const struct vector_turns *t, int number, int64_t four, int *apart)
+{
+    *apart = 2;
+    if (!t || !(t->turned >> number & 1) || t->apart == 1)
+        return four * 4;
+    const int64_t fours = t->width[number] / 4, head = four / fours;
+    *apart = t->apart;
+    return head * t->width[number] + (four - head * fours) * 2;
+}
+
+/* By all threads of a warp, the first four of which have the results of four lines, so many of which `there` are. */
+FN void put_turned(const struct vector_turns *t, int number, int64_t first, int apart, S result, int there)
+{
+    const int i = (int)threadIdx.x % 32, width = t->width[number], beside = t->apart == 1;
+    float mine = IN(result), other = SHUFFLE_XOR(mine, beside ? 1 : 2);
+    if (i >= there)
+        return;
+    const int64_t line = first + line_after(i, apart), head = width ? line / width : 0;
+    const int at = (int)(line - head * width);
+    if (t->turned >> number & 1) {
+        const int pair = beside ? at / 2 : at % t->apart, second = beside ? i & 1 : i >> 1;
+        const float c = t->cosine[pair], s = t->sine[pair];
+        result = OUT(second ? other * s + mine * c : mine * c - other * s);
+    }
+    ((S *)t->y[number])[head * t->step[number] + line - head * width] = result;
 }
 
 #endif
