@@ -29,10 +29,7 @@ static void outlook_release(struct outlook *o)
     free(o);
 }
 
-static bool turned_out_well(struct event *e)
-{
-    return atomic_load_explicit(&e->done, memory_order_acquire) && e->error == MX_OK;
-}
+static bool turned_out_well(struct event *e) { return atomic_load_explicit(&e->done, memory_order_acquire) && !e->why; }
 
 static bool expects(const struct outlook *o, const struct event *e)
 {
@@ -83,9 +80,9 @@ static int raise_late(const struct buffer *b)
 {
     for (int i = 0; b->outlook && i < b->outlook->n; i++) {
         const struct event *e = b->outlook->of[i];
-        if (!atomic_load_explicit(&e->done, memory_order_acquire) || e->error == MX_OK)
+        if (!event_is_failed(e))
             continue;
-        mx_fail_computing(e->error, e->message ? e->message : "out of memory");
+        failure_tell(e->why);
         return 1;
     }
     return 0;

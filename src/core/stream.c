@@ -191,6 +191,37 @@ int streams_clear(void)
     return stopped;
 }
 
+/* ---- why work failed */
+
+/* There is always a reference to this one. */
+static struct run_failure no_memory = { .refs = 1, .kind = MX_MEMORY };
+
+struct run_failure *failure_new(enum mx_error kind, const char *message)
+{
+    struct run_failure *f = slab_new(sizeof *f);
+    if (f)
+        *f = (struct run_failure){ .refs = 1, .kind = kind, .message = message ? mx_try_strdup(message) : NULL };
+    else
+        failure_retain(f = &no_memory);
+    return f;
+}
+
+void failure_release(struct run_failure *f)
+{
+    if (!last_goes(&f->refs))
+        return;
+    free(f->message);
+    slab_free(f, sizeof *f);
+}
+
+void failure_tell(struct run_failure *f)
+{
+    if (mx_failed())
+        return;
+    mx_fail_computing(f->kind, f->message ? f->message : "out of memory");
+    atomic_store_explicit(&f->told, f != &no_memory, memory_order_relaxed);
+}
+
 /* ---- events */
 
 LOCK(event_lock, LOCK_LEAF);
@@ -230,16 +261,27 @@ struct event *event_new(struct stream *s)
 
 void event_free(struct event *e)
 {
-    free(e->message);
+    if (e->why)
+        failure_release(e->why);
     slab_free(e, sizeof *e);
 }
 
-void event_set(struct event *e, enum mx_error kind, const char *message)
+struct event *event_failed(struct run_failure *why)
 {
-    if (kind != MX_OK) {
-        e->error = kind;
-        e->message = message ? mx_try_strdup(message) : NULL; /* NULL: there was no memory for it */
+    static struct event out_of_memory = { .refs = 1, .done = 1, .why = &no_memory };
+    struct event *e = slab_new(sizeof *e);
+    if (e) {
+        *e = (struct event){ .refs = 1, .done = 1, .why = why };
+    } else {
+        failure_release(why);
+        event_retain(e = &out_of_memory);
     }
+    return e;
+}
+
+void event_set(struct event *e, struct run_failure *why)
+{
+    e->why = why;
     /* Either this thread sees that somebody waits, or who is about to sees that it is done. */
     atomic_store(&e->done, 1);
     if (!atomic_load(&e->awaited))
@@ -267,9 +309,8 @@ static bool spin(struct event *e)
         cpu_relax();
     }
     if (e->process != forks && !atomic_load(&e->done))
-        event_set(e, MX_RUNTIME,
-                  "[eval] this was being computed when the process forked, and only the parent "
-                  "will have it: evaluate before forking");
+        event_set(e, failure_new(MX_RUNTIME, "[eval] this was being computed when the process forked, and only the "
+                                             "parent will have it: evaluate before forking"));
     return atomic_load_explicit(&e->done, memory_order_acquire);
 }
 

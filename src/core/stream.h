@@ -71,15 +71,22 @@ struct device_class {
     int (*trail)(struct stream *s, void *theirs);
 };
 
+/* Why work failed, shared by all that it spoiled.  Reference counted. */
+struct run_failure {
+    atomic_int refs;
+    enum mx_error kind;
+    char *message;    /* NULL: there was no memory for it */
+    atomic_bool told; /* somebody was, who asked for what it spoiled */
+};
+
 /* A set-once flag with an outcome.  Reference counted; made by eval, set by the stream. */
 struct event {
     atomic_int refs;
     atomic_int done;
-    atomic_bool awaited;  /* by somebody who may be asleep */
-    atomic_bool given_up; /* whoever waited for it was interrupted: what runs for long ends early */
-    enum mx_error error;  /* MX_OK, or why what it stands for failed; read after done */
-    char *message;
-    unsigned process; /* counts forks: in a child, nobody is left to set the events of its parent */
+    atomic_bool awaited;     /* by somebody who may be asleep */
+    atomic_bool given_up;    /* whoever waited for it was interrupted: what runs for long ends early */
+    unsigned process;        /* counts forks: in a child, nobody is left to set the events of its parent */
+    struct run_failure *why; /* what it stands for failed; NULL: it did not.  Read after done */
     struct stream *stream;
 };
 
@@ -107,6 +114,15 @@ int stream_synchronize(struct stream *s); /* raises what failed on it */
 int streams_synchronize_all(void);
 int streams_clear(void); /* their workers end; 1: interrupted, and those that were not waited for go on */
 
+/* Where there is no memory for it, it is that there is none. */
+struct run_failure *failure_new(enum mx_error kind, const char *message);
+static inline void failure_retain(struct run_failure *f)
+{
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+}
+void failure_release(struct run_failure *f);
+void failure_tell(struct run_failure *f); /* to who called, unless that is told of another already */
+
 struct event *event_new(struct stream *s);
 static inline void event_retain(struct event *e) { atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed); }
 void event_free(struct event *e);
@@ -115,7 +131,14 @@ static inline void event_release(struct event *e)
     if (last_goes(&e->refs))
         event_free(e);
 }
-void event_set(struct event *e, enum mx_error kind, const char *message);
+/* Takes over the reference to why it failed; NULL: it did not. */
+void event_set(struct event *e, struct run_failure *why);
+/* One that is over and failed; takes over the reference, and is never NULL. */
+struct event *event_failed(struct run_failure *why);
+static inline bool event_is_failed(const struct event *e)
+{
+    return atomic_load_explicit(&e->done, memory_order_acquire) && e->why;
+}
 void event_wait(struct event *e);             /* returns when it is set, whatever the outcome */
 struct timespec time_after(int ms);           /* from now, for pthread_cond_timedwait */
 bool event_wait_for(struct event *e, int ms); /* no longer than that; whether it is set */

@@ -219,58 +219,33 @@ static bool emit(struct tape *t, mx x)
     return true;
 }
 
-static void fail_as_kept(const struct event *e)
-{
-    mx_fail_computing(e->error, e->message ? e->message : "out of memory");
-}
-
-/* What failed earlier on a stream is raised to who asks for the array, once. */
-static bool raise_kept(mx x)
-{
-    struct event *e = x->event;
-    if (!e || !atomic_load_explicit(&e->done, memory_order_acquire))
-        return false;
-    if (e->error == MX_OK) {
-        set_event(x, NULL);
-        return false;
-    }
-    fail_as_kept(e);
-    if (x->status == LAZY && x->node) /* and may be tried again */
-        set_event(x, NULL);
-    return true;
-}
-
-/* One that is over; NULL where there is no memory for it, and the error in hand stays. */
-static struct event *event_made(enum mx_error kind, const char *message)
-{
-    struct event *e = slab_new(sizeof *e);
-    if (!e)
-        return NULL;
-    *e = (struct event){ .refs = 1 };
-    event_set(e, kind, message);
-    return e;
-}
+/* Why x could not be made when that was last tried; NULL: nothing went wrong.  Under the graph lock. */
+static struct run_failure *failure_of(mx x) { return x->event && event_is_failed(x->event) ? x->event->why : NULL; }
 
 /* The error in hand is reported by whoever asked now; to those who ask later it is one of computing. */
 void mx_lose(mx x)
 {
-    static struct event no_memory = { .refs = 1, .done = 1, .error = MX_MEMORY };
     enum mx_error kind = mx_error_kind();
     char words[1024];
     snprintf(words, sizeof words, "%.900s (it wrote over its operand, which is lost)", mx_error_message());
-    struct event *e = event_made(kind == MX_USER || kind == MX_INTERRUPTED ? MX_RUNTIME : kind, words);
-    set_event(x, e ? e : &no_memory);
-    if (e)
-        event_release(e);
+    kind = kind == MX_USER || kind == MX_INTERRUPTED ? MX_RUNTIME : kind;
+    struct event *e = event_failed(failure_new(kind, words));
+    set_event(x, e);
+    event_release(e);
     buffer_release(x->buf);
     x->buf = NULL;
     atomic_store_explicit(&x->status, LAZY, memory_order_release);
 }
 
-static bool was_interrupted(mx x)
+/* Whoever asks for an array hears what went wrong with it.  When somebody has been told, or gave it up, it is simply
+ * tried again, as it is on the way to another one, unless it is lost. */
+static bool raise_kept(mx x, bool asked_for)
 {
-    struct event *e = x->event;
-    return e && atomic_load_explicit(&e->done, memory_order_acquire) && e->error == MX_INTERRUPTED;
+    struct run_failure *why = failure_of(x);
+    bool again = x->node && (!asked_for || !why || why->kind == MX_INTERRUPTED || why->told);
+    if (why && !again)
+        failure_tell(why);
+    return why && !again;
 }
 
 static bool tape_visit(struct tape *t, mx root)
@@ -285,11 +260,7 @@ static bool tape_visit(struct tape *t, mx root)
             continue;
         }
         if (f->next == 0) {
-            /* Whoever asks for an array hears what went wrong with it; on the way to another one it
-             * is simply tried again. */
-            if (x == root && !was_interrupted(x) && raise_kept(x))
-                return false;
-            if (!x->node && raise_kept(x)) /* lost */
+            if (raise_kept(x, x == root))
                 return false;
             if (!x->node) {
                 const char *f = traced_name();
@@ -355,7 +326,7 @@ static void give_back(struct entry *e, struct event *why)
     graph_lock();
     for (int i = 0; i < n->nin && !why; i++) {
         struct event *of = n->in[i]->status == READY ? NULL : n->in[i]->event;
-        if (of && atomic_load_explicit(&of->done, memory_order_acquire) && of->error != MX_OK)
+        if (of && event_is_failed(of))
             why = of;
     }
     for (int k = 0; k < n->nout && why; k++) set_event(entry_out(e)[k], why);
@@ -527,22 +498,19 @@ static enum outcome run_entry_on(struct stream *s, struct entry *e)
 int mx_run_entry(struct stream *s, struct entry *e) { return run_entry_on(s, e) != RAN; }
 
 /* The first failure of a batch, its own or of one it had to wait for. */
-struct run_failure {
-    enum mx_error kind;
-    char *message;
-};
-
-static void note_failure(struct run_failure *f, enum mx_error kind, const char *message)
+static void note_failure(struct run_failure **first, struct run_failure *f)
 {
-    if (f->kind == MX_OK && kind != MX_OK)
-        *f = (struct run_failure){ kind, strdup(message ? message : "") };
+    if (*first || !f)
+        return;
+    failure_retain(f);
+    *first = f;
 }
 
 /* The error in hand, for the arrays that it concerns, and for the batch's. */
-static struct event *take_failure(struct run_failure *own)
+static struct event *take_failure(struct run_failure **own)
 {
-    struct event *why = event_made(mx_error_kind(), mx_error_message());
-    note_failure(own, mx_error_kind(), mx_error_message());
+    struct event *why = event_failed(failure_new(mx_error_kind(), mx_error_message()));
+    note_failure(own, why->why);
     mx_error_clear();
     return why;
 }
@@ -564,13 +532,13 @@ static void name_operations(int n, struct entry *const m[])
 /* What became of entries that ran as one; their outputs are READY or LAZY after this, unless nobody can look at
  * them (`wanted`; NULL: somebody may). */
 static void settle_entries(int n, struct entry *const m[], const bool wanted[], enum outcome how,
-                           struct run_failure *own, const struct run_failure *before)
+                           struct run_failure **own, struct run_failure *before)
 {
     if (how == FAILED && mx_error_kind() == MX_MEMORY)
         name_operations(n, m);
     struct event *why = how == FAILED ? take_failure(own) : NULL;
     if (how == SPOILED)
-        note_failure(own, before->kind, before->message);
+        note_failure(own, before);
     for (int i = 0; i < n; i++)
         if (how != RAN)
             give_back(m[i], why);
@@ -624,7 +592,7 @@ static enum outcome run_members(struct stream *s, int n, struct entry *const m[]
     return mx_run_fused(s, n, m, wanted) ? FAILED : RAN;
 }
 
-static void run_fused(struct batch *b, int i, bool stopped, struct run_failure *own, const struct run_failure *before)
+static void run_fused(struct batch *b, int i, bool stopped, struct run_failure **own, struct run_failure *before)
 {
     struct entry *m[FUSE_MOST];
     bool wanted[FUSE_MOST];
@@ -706,13 +674,13 @@ static int join_alike(struct batch *b, int i)
 void run_batch(struct batch *b)
 {
     struct stream *s = b->stream;
-    struct run_failure own = { 0 }, before = { 0 };
+    struct run_failure *own = NULL, *before = NULL;
     bool stopped = false;
     mx_defer_releases(true);
     for (int i = 0; i < b->nwait && !stopped; i++) { /* not on a worker of its own, perhaps */
         stopped = wait_or_stop(b->wait[i]);
         if (!stopped)
-            note_failure(&before, b->wait[i]->error, b->wait[i]->message);
+            note_failure(&before, b->wait[i]->why);
     }
     this_thread()->running = b->done;
     int64_t next = b->n > 1 ? stop_first() : INT64_MAX;
@@ -728,21 +696,19 @@ void run_batch(struct batch *b)
             mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
         int last = stopped || e->before >= 0 ? i : join_alike(b, i);
         if (b->entries[last].before >= 0) {
-            run_fused(b, last, stopped, &own, &before);
+            run_fused(b, last, stopped, &own, before);
             b->entries[last].waits = true; /* its turn is over, and may be to come */
         } else {
-            settle_entries(1, &e, NULL, stopped ? FAILED : run_entry_on(s, e), &own, &before);
+            settle_entries(1, &e, NULL, stopped ? FAILED : run_entry_on(s, e), &own, before);
             entry_release(e);
         }
     }
     this_thread()->running = NULL;
-    if (backend_of(s)->end && backend_of(s)->end(s)) {
-        note_failure(&own, mx_error_kind(), mx_error_message());
-        mx_error_clear();
-    }
-    event_set(b->done, own.kind, own.message);
-    free(own.message);
-    free(before.message);
+    if (backend_of(s)->end && backend_of(s)->end(s))
+        event_release(take_failure(&own));
+    event_set(b->done, own);
+    if (before)
+        failure_release(before);
     mx_defer_releases(false);
 }
 
@@ -874,12 +840,13 @@ static int await(mx x)
         mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
     } else if (!made) {
         graph_lock();
-        bool raised = raise_kept(x);
-        graph_unlock();
-        if (!raised && e && e->error != MX_OK) /* another thread has been told of it already */
-            fail_as_kept(e);
-        else if (!raised)
+        struct run_failure *why = failure_of(x);
+        why = why || !e ? why : e->why; /* another thread tries it again */
+        if (why)                        /* whether or not others who wait have been told */
+            failure_tell(why);
+        else
             mx_fail_as(MX_RUNTIME, "[eval] the array could not be computed");
+        graph_unlock();
     }
     if (e)
         event_release(e);

@@ -12,12 +12,12 @@
 
 static void finish_batch(struct batch_queue *q, const struct batch *b)
 {
-    const struct event *done = b->done;
+    const struct run_failure *why = b->done->why;
     pthread_mutex_lock(&q->lock);
     /* Who gave up knows. */
-    if (!b->now && done->error != MX_OK && done->error != MX_INTERRUPTED && q->error == MX_OK) {
-        q->error = done->error;
-        q->message = done->message ? mx_try_strdup(done->message) : NULL;
+    if (!b->now && why && why->kind != MX_INTERRUPTED && q->error == MX_OK) {
+        q->error = why->kind;
+        q->message = why->message ? mx_try_strdup(why->message) : NULL;
     }
     q->busy = false;
     q->done++;

@@ -464,3 +464,17 @@ def test_a_loop_that_waits_for_nothing_does_not_run_ahead_without_end(streams):
     finally:
         mx.set_memory_limit(before)
     assert mx.allclose(x, w).item()
+
+
+def test_all_who_wait_for_an_array_hear_why_there_is_none(often, index_errors):
+    heard = []
+    for _ in range(300):
+        x = mx.arange(10.0)[mx.array([3, 20]) + 0] + 1
+
+        def work(_, x=x):
+            with pytest.raises(IndexError, match="index 20 at position") as error:
+                mx.eval(x)
+            heard.append((error.type, str(error.value)))
+
+        assert not together(2, work)
+    assert len(heard) == 600 and len(set(heard)) == 1

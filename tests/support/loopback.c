@@ -245,7 +245,7 @@ static void fail_late(struct task *t)
 {
     char words[100];
     snprintf(words, sizeof words, "[%s] the device failed late", t->node.op->name);
-    event_set(t->fails, MX_RUNTIME, words);
+    event_set(t->fails, failure_new(MX_RUNTIME, words));
     task_free(t);
 }
 
