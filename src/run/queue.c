@@ -10,15 +10,31 @@
 #include "run/eval.h"
 #include "run/stop.h"
 
+static void forget_failures(struct batch_queue *q)
+{
+    while (q->nfailed) failure_release(q->failed[--q->nfailed]);
+}
+
+static void keep_failure(struct batch_queue *q, struct run_failure *why)
+{
+    int n = 0;
+    for (int i = 0; i < q->nfailed; i++)
+        if (q->failed[i]->told)
+            failure_release(q->failed[i]);
+        else
+            q->failed[n++] = q->failed[i];
+    if (n < QUEUE_FAILURES)
+        failure_retain(q->failed[n++] = why);
+    q->nfailed = n;
+}
+
 static void finish_batch(struct batch_queue *q, const struct batch *b)
 {
-    const struct run_failure *why = b->done->why;
+    struct run_failure *why = b->done->why;
     pthread_mutex_lock(&q->lock);
     /* Who gave up knows. */
-    if (!b->now && why && why->kind != MX_INTERRUPTED && q->error == MX_OK) {
-        q->error = why->kind;
-        q->message = why->message ? mx_try_strdup(why->message) : NULL;
-    }
+    if (!b->now && why && why->kind != MX_INTERRUPTED)
+        keep_failure(q, why);
     q->busy = false;
     q->done++;
     pthread_cond_broadcast(&q->changed);
@@ -97,9 +113,7 @@ int queue_rest(struct stream *s)
         pthread_mutex_unlock(&q->lock);
         return 1;
     }
-    free(q->message);
-    q->error = MX_OK;
-    q->message = NULL;
+    forget_failures(q);
     bool idle = q->started && !q->busy && !q->first;
     pthread_t worker = q->worker;
     if (idle) {
@@ -191,13 +205,13 @@ int queue_synchronize(struct stream *s)
         pthread_mutex_unlock(&q->lock);
         return 1;
     }
-    enum mx_error error = q->error;
-    char *message = q->message;
-    q->error = MX_OK;
-    q->message = NULL;
+    int failed = 0;
+    for (int i = 0; i < q->nfailed && !failed; i++) {
+        failed = !q->failed[i]->told;
+        if (failed)
+            failure_tell(q->failed[i]);
+    }
+    forget_failures(q);
     pthread_mutex_unlock(&q->lock);
-    if (error != MX_OK)
-        mx_fail_computing(error, message ? message : "out of memory");
-    free(message);
-    return error != MX_OK;
+    return failed;
 }

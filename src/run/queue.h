@@ -11,6 +11,8 @@
 
 #include "run/backend.h"
 
+enum { QUEUE_FAILURES = 8 };
+
 struct batch_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -19,8 +21,8 @@ struct batch_queue {
     bool busy;            /* a batch runs, here or on a waiting thread */
     bool started;         /* there is a worker */
     pthread_t worker;
-    enum mx_error error; /* of work nobody waited for, until somebody synchronizes */
-    char *message;
+    int nfailed; /* of work nobody waited for: the first few, until somebody synchronizes */
+    struct run_failure *failed[QUEUE_FAILURES];
 };
 
 void queue_init(struct batch_queue *q);

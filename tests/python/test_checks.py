@@ -153,8 +153,29 @@ def test_who_reads_later_is_told():
     assert good.shape == (32, 32) and np.array(good)[0, 0] == 50
     with pytest.raises(mx.Error, match=r"^\[log\] made 1 NaN"):
         np.array(bad)
-    with pytest.raises(mx.Error, match=r"^\[log\] made 1 NaN"):  # and whoever waits for the stream
+    mx.synchronize()  # has nothing more to tell
+
+
+def test_who_waits_for_a_stream_is_told_what_nobody_has_been():
+    x = hundreds() - 50
+    mx.set_checks("nan")
+    many = [mx.log(x), mx.sqrt(x)] + [mx.log2(x) for _ in range(20)]
+    for y in many:
+        mx.async_eval(y)
+    assert "[log]" in said(lambda: many[0])
+    with pytest.raises(mx.Error, match=r"^\[sqrt\] made 1 NaN"):
         mx.synchronize()
+    mx.synchronize()
+
+
+def test_what_spoiled_several_streams_is_told_once():
+    x, other = hundreds() - 50, mx.new_stream(mx.cpu)
+    mx.set_checks("nan")
+    y = mx.add(mx.log(x), 1, stream=other)
+    mx.async_eval(y)
+    assert "[log]" in said(lambda: y)
+    mx.synchronize(other)
+    mx.synchronize()
 
 
 @pytest.mark.parametrize(("value", "found"), [("nan", "[sqrt]"), ("inf", "[divide]"), ("all", ""), ("", "")])

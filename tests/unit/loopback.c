@@ -158,11 +158,13 @@ static void errors_in_flight(void **state)
     assert_int_equal(mx_wait_host(bad.it), 1);
     assert_string_equal(mx_error_message(), "[exp] the device failed");
     mx_error_clear();
+    /* It has been told; another attempt has not. */
+    assert_int_equal(stream_synchronize(gpu_stream) || stream_synchronize(cpu_stream), 0);
+    assert_int_equal(mx_async_eval(1, &bad.it), 0);
     assert_int_equal(stream_synchronize(gpu_stream), 1);
+    assert_string_equal(mx_error_message(), "[exp] the device failed");
     mx_error_clear();
     assert_int_equal(stream_synchronize(gpu_stream), 0);
-    stream_synchronize(cpu_stream);
-    mx_error_clear();
     loopback_fail_op(NULL);
     loopback_set_delay(0);
     assert_float_equal(at(after.it, 0), 1, 0); /* and now it works */
