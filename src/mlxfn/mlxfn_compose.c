@@ -166,20 +166,27 @@ COMPOSE(as_strided)
     y[0] = mx_infer(c->op, c->args, 1, &flat);
 }
 
-/* Every so-and-so-many elements of rows one after the other, of as many as there are. */
+/* Every so-and-so-many elements of rows one after the other. */
 COMPOSE(diagonal)
 {
     const struct diagonal_args *a = c->args;
-    mx x = mx_size_checked(mx_size_checked(c->x[0], a->axis1), a->axis2);
+    mx x = c->x[0];
     struct line l = line_of(a, x);
     int perm[MX_MAX_NDIM], n = 0, columns = x->shape[a->axis2];
+    if (!l.count)
+        x = mx_size_checked(mx_size_checked(x, a->axis1), a->axis2);
     for (int i = 0; i < x->ndim; i++)
         if (i != a->axis1 && i != a->axis2)
             perm[n++] = i;
     perm[n] = a->axis1;
     perm[n + 1] = a->axis2;
     int64_t first = l.count ? l.down * columns + l.right : 0, last = first + (l.count - 1) * ((int64_t)columns + 1);
-    y[0] = mx_flatten(mx_transpose(x, perm, x->ndim), n, n + 1);
+    x = mx_transpose(x, perm, x->ndim);
+    if (l.count && size_of(x, -1).of) {
+        y[0] = composed_diagonal(x, (int)l.down, (int)l.right);
+        return;
+    }
+    y[0] = mx_flatten(x, n, n + 1);
     y[0] = l.count ? mx_slice_axis(y[0], n, (int)first, (int)(last + 1), columns + 1) : mx_slice_axis(y[0], n, 0, 0, 1);
 }
 

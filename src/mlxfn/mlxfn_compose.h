@@ -28,5 +28,7 @@ bool composed_scalar_fits(double scalar, enum dtype t);
 bool composed_packed_fits(const struct call *c);
 /* The first of x along the axis, that many. */
 mx composed_first(mx x, int axis, struct size n);
+/* The diagonal of the last two axes, of any size, that begins so far down or to the right. */
+mx composed_diagonal(mx x, int down, int right);
 
 #endif

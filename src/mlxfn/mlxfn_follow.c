@@ -52,15 +52,13 @@ static mx ones_along(struct size s)
     return mx_squeeze(row, others, n);
 }
 
-/* The same of every step-th place, those at the end left out, `less` of them.  An error where there are not
- * more of them. */
-static mx windows(struct size s, int64_t less, int64_t step)
+/* What a row of ones sees of another; an error where it is longer. */
+static mx seen_by(const char *op, mx ones, mx by, int stride, int apart)
 {
-    int low = 0, one = 1, stride = (int)step, apart = less > 1 ? (int)less : 1, taps[3] = { 1, less ? 2 : 1, 1 };
-    if (less > INT32_MAX || step > INT32_MAX)
-        return mx_fail("[slice] expected bounds and steps that an int holds");
-    mx row = mx_expand_dims(mx_astype(ones_along(s), DT_float32), (int[]){ 0, 2 }, 2);
-    mx seen = mx_conv("slice", row, mx_ones(3, taps, DT_float32),
+    int low = 0, one = 1;
+    mx row = mx_expand_dims(mx_astype(ones, DT_float32), (int[]){ 0, 2 }, 2);
+    mx taps = mx_expand_dims(mx_astype(by, DT_float32), (int[]){ 0, 2 }, 2);
+    mx seen = mx_conv(op, row, taps,
                       &(struct conv){ .n = 1,
                                       .stride = &stride,
                                       .low = &low,
@@ -68,7 +66,17 @@ static mx windows(struct size s, int64_t less, int64_t step)
                                       .dilation = &apart,
                                       .input_dilation = &one,
                                       .groups = 1 });
-    seen = mx_squeeze(seen, (int[]){ 0, 2 }, 2);
+    return mx_squeeze(seen, (int[]){ 0, 2 }, 2);
+}
+
+/* The same of every step-th place, those at the end left out, `less` of them.  An error where there are not
+ * more of them. */
+static mx windows(struct size s, int64_t less, int64_t step)
+{
+    if (less > INT32_MAX || step > INT32_MAX)
+        return mx_fail("[slice] expected bounds and steps that an int holds");
+    mx taps = mx_ones(1, (int[]){ less ? 2 : 1 }, DT_float32);
+    mx seen = seen_by("slice", ones_along(s), taps, (int)step, less > 1 ? (int)less : 1);
     return mx_broadcast_with(2, (mx[]){ whole_number(1), seen }, NULL, 0);
 }
 
@@ -131,6 +139,21 @@ mx composed_first(mx x, int axis, struct size n)
 {
     int a = axis < 0 ? axis + x->ndim : axis;
     return n.of ? picked(x, a, numbered(n)) : mx_slice_axis(x, a, 0, n.now, 1);
+}
+
+static mx longer(mx ones, int by) { return mx_concatenate(2, (mx[]){ ones, mx_ones(1, &by, DT_int64) }, 0); }
+
+/* The shorter of the two is the same one for any shape, which a convolution sees to. */
+mx composed_diagonal(mx x, int down, int right)
+{
+    struct size rows = size_of(x, -2), columns = size_of(x, -1);
+    if (rows.now - down > columns.now - right)
+        return composed_diagonal(mx_swapaxes(x, -2, -1), right, down);
+    mx ones = fewer_ones(rows, down, 1), m = number_of_size(columns);
+    mx fits = seen_by("diagonal", longer(ones_along(columns), 1), longer(ones, right + 1), 1, 1);
+    mx at = mx_add(mx_multiply(counted(ones), plus(m, 1)), plus(times(m, down), right));
+    at = mx_add(at, times(mx_number_of_elements(fits, first, 1, false, DT_int64), 0));
+    return picked(mx_flatten(x, -2, -1), x->ndim - 2, at);
 }
 
 /* ---- sizes that arrays lend */

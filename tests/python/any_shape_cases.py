@@ -348,6 +348,15 @@ def functions(mx):
     row = each(lambda n: (x(n),), (3,), (5,), (1,), (7,))
     yield "diag", lambda x: mx.diag(x, -1), row
     yield "gradient diag", lambda x: mx.grad(lambda x: (mx.diag(x, 2) ** 2).sum())(x), row
+    squares = each(lambda n: (x(n, n),), (3,), (5,), (1,), (7,))
+    wide = each(lambda n, m: (x(n, m),), (3, 5), (4, 9), (1, 2), (7, 8))
+    yield "diagonal of a square", lambda x: mx.diagonal(x), squares
+    yield "diagonal", lambda x: mx.diagonal(x, 1), wide
+    yield "diagonal below", lambda x: mx.diagonal(x.T, -1), wide
+    yield "diagonal of a batch", lambda x: mx.diagonal(x + mx.zeros((2, 1, 1)), -1, -1, -2), wide
+    yield "gradient diagonal", lambda x: mx.grad(lambda x: (mx.diagonal(x, 1) ** 2).sum())(x), wide
+    yield "trace", lambda x: mx.trace(x), squares
+    yield "gradient trace", lambda x: mx.grad(lambda x: mx.trace(x * x))(x), squares
 
     # Packed weights
     wide = [(x(n, 64),) for n in (3, 5, 1, 7)]
@@ -498,7 +507,8 @@ WRONG_THERE = {
     "cholesky", "qr", "singular values", "pinv", "solve", "solve_triangular", "det", "slogdet",
     "layer TransformerEncoder", "layer Linear", "layer GroupNorm", "layer InstanceNorm",
     "roll", "roll of two axes", "roll of all", "gradient roll", "fftshift", "ifftshift", "median", "median of all",
-    "gradient median", "diag", "gradient diag", "gradient loss margin_ranking",
+    "gradient median", "diag", "gradient diag", "diagonal of a square", "diagonal", "diagonal below",
+    "diagonal of a batch", "gradient diagonal", "trace", "gradient trace", "gradient loss margin_ranking",
     *(f"{what}layer {text}" for what in ("", "gradient ") for text, _ in WINDOWS),
 }  # fmt: skip
 

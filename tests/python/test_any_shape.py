@@ -155,7 +155,6 @@ def test_diagonals_are_traced_once(f, offset):
         (mx.fft.fft, "FFT", (2, 4), (2, 8)),
         (mx.fft.rfft, "FFT", (2, 4), (3, 6)),
         (mx.hadamard_transform, "Hadamard", (2, 4), (2, 8)),
-        (lambda x: mx.diagonal(x), "Flatten", (4, 4), (4, 5)),
     ],
 )
 def test_a_file_says_for_what_it_needs_a_size(f, who, first, then, tmp_path):
