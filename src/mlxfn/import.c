@@ -251,6 +251,23 @@ static bool size_failed(const struct running *r, const struct mlxfn_entry *e)
     return true;
 }
 
+/* A convolution of rows of ones says how many elements there are (mlxfn/mlxfn_follow.c): the message speaks of them. */
+static bool row_failed(const struct running *r, const struct mlxfn_entry *e)
+{
+    if (!e->p || e->p->build != build_Convolution)
+        return false;
+    mx x = r->v[*id_find(&r->at, e->in[0])].x, w = r->v[*id_find(&r->at, e->in[1])].x;
+    if (x->ndim != 3 || w->ndim != 3 || x->shape[0] != 1 || x->shape[2] != 1 || w->shape[0] != 1 || w->shape[2] != 1)
+        return false;
+    char shapes[200] = "none";
+    for (int i = 0, at = 0; i < r->t->n_in && at < (int)sizeof shapes; i++)
+        at += snprintf(shapes + at, sizeof shapes - (size_t)at, "%s%s", i ? ", " : "", shape_of(r->v[i].x));
+    mx_fail("[import_function] %s: byte %llu: expected more elements along an axis, of which a slice, a median or a "
+            "diagonal takes some, got arguments of shapes %s",
+            r->c.label, (unsigned long long)e->at, shapes);
+    return true;
+}
+
 /* What a builder said, with the place in the file; of bodies in bodies the innermost, which comes last. */
 static int entry_failed(const struct running *r, const struct mlxfn_entry *e)
 {
@@ -263,7 +280,7 @@ static int entry_failed(const struct running *r, const struct mlxfn_entry *e)
     if (kind == MX_MEMORY || kind == MX_INTERRUPTED)
         return 1;
     mx_error_clear();
-    if (size_failed(r, e))
+    if (size_failed(r, e) || row_failed(r, e))
         return 1;
     /* What is bad is the file, whatever an operation finds wrong with its argument. */
     mx_fail_as(kind == MX_INDEX || kind == MX_AXIS ? MX_VALUE : kind, "[import_function] %s: byte %llu: %.*s: %s",

@@ -165,6 +165,24 @@ def test_a_file_says_for_what_it_needs_a_size(f, who, first, then, tmp_path):
         imported(mx.ones(then))
 
 
+@pytest.mark.parametrize(
+    "f, first, then",
+    [
+        (lambda x: mx.diagonal(x), (4, 4), (5, 4)),  # the shorter axis is the same one for any shape
+        (lambda x: mx.trace(x, 1), (4, 4), (4, 6)),
+        (lambda x: mx.median(x), (3, 4), (3, 0)),
+        (lambda x: x[1:], (3, 4), (0, 4)),
+    ],
+)
+def test_a_file_says_that_there_are_too_few_elements(f, first, then, tmp_path):
+    path = str(tmp_path / "f")
+    mx.export_function(path, lambda x: [f(x + 1)], mx.ones(first), shapeless=True)
+    imported = mx.import_function(path)
+    shape = rf"\({then[0]},{then[1]}\)"
+    with pytest.raises(ValueError, match=f"slice, a median or a diagonal takes some, got arguments of shapes {shape}$"):
+        imported(mx.ones(then))
+
+
 def gradient_alone(f):
     return lambda x, c: mx.vjp(f, [x], [c])[1][0]
 
