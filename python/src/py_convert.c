@@ -158,8 +158,8 @@ struct number {
     double re, im;
 };
 
-/* A number to be held in type t, of which an integer takes the low bytes. */
-static int number_from_object(struct number *n, PyObject *o, char kind, mlx_dtype t)
+/* A number to be held in type t, of which an integer takes the low bytes, and to become type `asked`. */
+static int number_from_object(struct number *n, PyObject *o, char kind, mlx_dtype t, mlx_dtype asked)
 {
     *n = (struct number){ .kind = kind };
     switch (kind) {
@@ -172,11 +172,11 @@ static int number_from_object(struct number *n, PyObject *o, char kind, mlx_dtyp
         if (status < 0)
             return -1;
         if (is_integer(t))
-            return status ? does_not_fit(o, t) : 0;
+            return status ? does_not_fit(o, asked) : 0;
         if (!status && !n->big)
             return 0;
         n->kind = 'f';
-        return double_for(o, &n->re, t);
+        return double_for(o, &n->re, asked);
     }
     case 'f': n->re = PyFloat_AsDouble(o); return 0;
     default:
@@ -190,7 +190,7 @@ int scalar_cast(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
 {
     struct number n;
     mlx_dtype held = is_half(t) ? t : held_as(t, kind == 'i' || kind == 'b');
-    if (number_from_object(&n, o, kind, held))
+    if (number_from_object(&n, o, kind, held, t))
         return -1;
     int failed = n.kind == 'i'        ? mlx_scalar_int(out, n.i, t)
                  : t == MLX_BOOL      ? mlx_scalar_int(out, n.re != 0 || n.im != 0, t)
@@ -268,6 +268,7 @@ struct nest {
     int outer; /* how many sequences this one is inside of */
     int ndim;
     int shape[MAX_NDIM];
+    mlx_dtype asked; /* what the numbers become */
     bool has_arrays, has_numbers;
     bool has_int, has_float, has_complex, negative, wide, big; /* wide: past int32; big: int64 */
     int at[MAX_NDIM];                                          /* where we are, for messages */
@@ -493,7 +494,7 @@ static int fill_nest(char **to, struct nest *s, PyObject *o, int depth, mlx_dtyp
         char kind = scalar_kind(o);
         if (!kind)
             return changed_meanwhile();
-        if (number_from_object(&n, o, kind, t))
+        if (number_from_object(&n, o, kind, t, s->asked))
             return -1;
         store_number(to, &n, t);
         return 0;
@@ -516,6 +517,7 @@ static int from_numbers(mlx_array *out, PyObject *o, struct nest *s, mlx_dtype t
     char *memory = malloc(numbers_in(s) * mlx_dtype_size(held) + 1), *to = memory;
     if (!memory)
         return PyErr_NoMemory(), -1;
+    s->asked = t;
     if (s->words)
         store_words(memory, s, held);
     int failed = s->words ? 0 : fill_nest(&to, s, o, 0, held);

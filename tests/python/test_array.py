@@ -154,6 +154,13 @@ def test_ints_of_all_sizes_in_one_list(dtype):
         assert mx.array(values, t).tolist() == [mx.array(v, t).item() for v in values]
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "bfloat16", "float32", "float64", "complex64"])
+def test_an_int_past_all_numbers_is_told_with_the_type_asked_for(dtype):
+    for value in (2**2000, [2**2000], [0.5, 2**2000], [[1], [2**2000]]):
+        with pytest.raises(mx.IntegerOverflowError, match=rf"expected a number that fits {dtype}, got an int of 2001"):
+            mx.array(value, getattr(mx, dtype))
+
+
 def test_lists_of_lists_that_are_no_arrays():
     for value, found in [
         ([[1, 2], [3]], r"1 items at \[1\] where 2 items stood"),
