@@ -631,7 +631,7 @@ int run_gather_axis(const struct run *r)
 
 /* Which updates of a scatter are to be handled, known before it writes over its operand.  Non-zero after a failure. */
 static int check_index(const struct run *r, const char *op, unsigned outside, mx index, int axis, int slice,
-                       enum which *which)
+                       const struct index_given *g, enum which *which)
 {
     enum outside_use use = outside == OUTSIDE_NEAREST ? OUTSIDE_READ : OUTSIDE_WRITTEN;
     struct lookup_index o = lookup_index_of(index, axis, r->x[0], slice);
@@ -639,7 +639,7 @@ static int check_index(const struct run *r, const char *op, unsigned outside, mx
         return 0;
     if (use == OUTSIDE_WRITTEN || o.room < 0)
         *which = IN_RANGE;
-    return outside_counts() && report_first(op, use, &o, NULL);
+    return outside_counts() && report_first(op, use, &o, g);
 }
 
 int run_scatter(const struct run *r)
@@ -650,7 +650,7 @@ int run_scatter(const struct run *r)
     enum which which = EVERY;
     struct lookup l;
     for (int k = 0; k < a->axes.n && u->size; k++)
-        if (check_index(r, op, a->outside, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]],
+        if (check_index(r, op, a->outside, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]], NULL,
                         &which))
             return 1;
     if (start_from_first(r))
@@ -668,7 +668,8 @@ int run_scatter_axis(const struct run *r)
     mx u = r->x[2];
     enum which which = EVERY;
     struct lookup l;
-    if ((u->size && check_index(r, index_asker("put_along_axis", a->asker), a->outside, r->x[1], a->axis, 1, &which)) ||
+    if ((u->size &&
+         check_index(r, index_asker("put_along_axis", a->asker), a->outside, r->x[1], a->axis, 1, &a->given, &which)) ||
         start_from_first(r))
         return 1;
     if (u->size == 0)

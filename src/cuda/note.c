@@ -58,13 +58,18 @@ static int read_note(struct gpu_stream *q, enum gpu_note when, struct note *n)
 
 _Static_assert((int)NOTE_GIVEN == (int)INDEX_GIVEN, "a message tells of as many dimensions");
 
-/* Of a gather along an axis, whose program may have given another shape. */
+static const struct index_given *given_to(const struct run *r)
+{
+    if (r->node->op->id == OP_gather_axis)
+        return &((const struct gather_axis_args *)r->args)->given;
+    return r->node->op->id == OP_scatter_axis ? &((const struct scatter_axis_args *)r->args)->given : NULL;
+}
+
+/* Of what is indexed along an axis, where the program may have given another shape. */
 static void note_given(const struct run *r, struct note_about *a)
 {
-    if (r->node->op->id != OP_gather_axis || a->kind != NOTE_PLACE)
-        return;
-    const struct index_given *g = &((const struct gather_axis_args *)r->args)->given;
-    if (!g->is)
+    const struct index_given *g = given_to(r);
+    if (!g || !g->is || a->kind != NOTE_PLACE)
         return;
     a->given.each = 1;
     for (int i = 0; i < a->ndim; i++) /* behind the grid, where the index is the same for all */

@@ -408,6 +408,7 @@ COMPOSE(scatter_axis)
     mx x = c->x[0], index = broadcast_index(x, c->x[1], a.axis), at[MX_MAX_NDIM];
     int n = x->ndim, axes[MX_MAX_NDIM], ones[MX_MAX_NDIM];
     a.whole = true;
+    a.given.is = false;
     if (a.fold == SCATTER_SET || a.fold == SCATTER_ADD) {
         y[0] = mx_infer(c->op, &a, 3, (mx[]){ x, index, c->x[2] });
         return;

@@ -242,28 +242,29 @@ static int gather_axis_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-static mx gather_axis(struct asked q, mx x, mx index, int axis)
+#define NOT_GIVEN ((struct index_given){ 0 })
+/* The program gave these. */
+static struct index_given given(mx indices)
 {
-    struct gather_axis_args a = { axis, q.outside, q.asker, false, { 0 } };
-    mx in[2] = { x, index };
-    return mx_infer(&op_gather_axis, &a, 2, in);
-}
-
-/* The same by what the program gave as `indices`, whose elements `index` has in their order. */
-static mx gather_given(struct asked q, mx x, mx index, int axis, mx indices)
-{
-    struct gather_axis_args a = { axis, q.outside, q.asker, false, { 0 } };
-    mx in[2] = { x, index };
-    if (indices->ndim <= INDEX_GIVEN && !shapeless()) {
-        a.given = (struct index_given){ .is = true, .ndim = indices->ndim };
-        memcpy(a.given.shape, indices->shape, (size_t)indices->ndim * sizeof *indices->shape);
+    struct index_given g = { .is = indices->ndim <= INDEX_GIVEN && !shapeless() };
+    if (g.is) {
+        g.ndim = indices->ndim;
+        memcpy(g.shape, indices->shape, (size_t)indices->ndim * sizeof *indices->shape);
     }
+    return g;
+}
+
+/* By an index whose elements are those of what was given, in their order, where that is known. */
+static mx gather_axis(struct asked q, mx x, mx index, int axis, struct index_given g)
+{
+    struct gather_axis_args a = { axis, q.outside, q.asker, false, g };
+    mx in[2] = { x, index };
     return mx_infer(&op_gather_axis, &a, 2, in);
 }
 
-static mx scatter_axis(struct asked q, mx x, mx index, mx updates, int axis, enum scatter_fold f)
+static mx scatter_axis(struct asked q, mx x, mx index, mx updates, int axis, enum scatter_fold f, struct index_given g)
 {
-    struct scatter_axis_args a = { axis, f, q.outside, q.asker, false };
+    struct scatter_axis_args a = { axis, f, q.outside, q.asker, false, g };
     mx in[3] = { x, index, updates };
     return mx_infer(&op_scatter_axis, &a, 3, in);
 }
@@ -275,14 +276,14 @@ static void gather_axis_vjp(const struct call *c, const mx ct[], const bool want
     const struct gather_axis_args *a = c->args;
     if (want[0])
         dx[0] = scatter_axis(asked_for(TAKE_ALONG_AXIS, a->asker, a->outside), zeros_of(c->x[0]), c->x[1], ct[0],
-                             a->axis, SCATTER_ADD);
+                             a->axis, SCATTER_ADD, a->given);
 }
 
 static void gather_axis_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct gather_axis_args *a = c->args;
     if (t[0])
-        dy[0] = gather_axis(asked_by(a), t[0], c->x[1], a->axis);
+        dy[0] = gather_axis(asked_by(a), t[0], c->x[1], a->axis, a->given);
 }
 
 /* Index operands may keep a batch of one. */
@@ -295,7 +296,7 @@ static void gather_axis_vmap(const struct call *c, const int axis[], mx y[], int
 {
     const struct gather_axis_args *a = c->args;
     mx x = batch_all(c->x[0], axis[0], batch_size(c, axis));
-    y[0] = gather_axis(asked_by(a), x, batch_or_one(c->x[1], axis[1]), a->axis + 1);
+    y[0] = gather_axis(asked_by(a), x, batch_or_one(c->x[1], axis[1]), a->axis + 1, NOT_GIVEN);
     yaxis[0] = 0;
 }
 
@@ -341,7 +342,7 @@ mx mx_take_as(struct asked q, mx x, mx indices, int axis)
     if (shapeless() && indices->tracer && !x->tracer && a == 0) /* as exported files say it */
         return rows_asked(q, x, indices);
     mx index = m ? mx_flatten(indices, 0, -1) : mx_expand_dims(indices, (const int[]){ 0 }, 1);
-    mx y = gather_given(q, x, mx_expand_dims(index, others, n), a, indices);
+    mx y = gather_axis(q, x, mx_expand_dims(index, others, n), a, given(indices));
     if (m == 1)
         return y;
     if (m == 0)
@@ -395,7 +396,7 @@ mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis)
     if (!check_along_axis(index_asker("take_along_axis", asker), &x, indices, &axis, true))
         return MX_NIL;
     struct asked q = { asker, OUTSIDE_NEAREST };
-    return asker == ITSELF ? gather_given(q, x, indices, axis, indices) : gather_axis(q, x, indices, axis);
+    return gather_axis(q, x, indices, axis, asker == ITSELF ? given(indices) : NOT_GIVEN);
 }
 
 mx mx_take_along_axis(mx x, mx indices, int axis) { return mx_take_along_axis_for(ITSELF, x, indices, axis); }
@@ -453,7 +454,7 @@ static mx read_through(const struct call *c, mx from)
     mx u = c->x[c->nin - 1];
     if (c->op->id == OP_scatter_axis) {
         const struct scatter_axis_args *s = c->args;
-        return gather_axis(asked_for(PUT_ALONG_AXIS, s->asker, s->outside), from, c->x[1], s->axis);
+        return gather_axis(asked_for(PUT_ALONG_AXIS, s->asker, s->outside), from, c->x[1], s->axis, s->given);
     }
     const struct scatter_args *s = c->args;
     int64_t v[MX_MAX_NDIM];
@@ -679,8 +680,9 @@ static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], in
 {
     const struct scatter_axis_args *a = c->args;
     struct size n = batch_size(c, axis);
-    y[0] = scatter_axis((struct asked){ a->asker, a->outside }, batch_all(c->x[0], axis[0], n),
-                        batch_or_one(c->x[1], axis[1]), batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold);
+    y[0] =
+        scatter_axis((struct asked){ a->asker, a->outside }, batch_all(c->x[0], axis[0], n),
+                     batch_or_one(c->x[1], axis[1]), batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold, NOT_GIVEN);
     yaxis[0] = 0;
 }
 
@@ -755,7 +757,7 @@ static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, in
         return mx_fail("[%s] expected values that broadcast to shape %s, got %s", index_asker("put_along_axis", asker),
                        shape_text(x->ndim, shape), shape_of(values));
     return scatter_axis((struct asked){ asker, OUTSIDE_NOTHING }, x, indices,
-                        mx_broadcast_by(mx_astype(values, x->dtype), x->ndim, sizes), axis, f);
+                        mx_broadcast_by(mx_astype(values, x->dtype), x->ndim, sizes), axis, f, given(indices));
 }
 
 mx mx_put_along_axis(mx x, mx indices, mx values, int axis)

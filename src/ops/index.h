@@ -21,6 +21,12 @@ struct scatter_args {
     unsigned fold, outside, asker;
 };
 enum { INDEX_GIVEN = 4 }; /* dimensions of which a message tells */
+/* The shape of the array of indices that the program gave, where it is known, for messages.  It is no argument:
+ * nodes that differ in it are equal. */
+struct index_given {
+    bool is;
+    int ndim, shape[INDEX_GIVEN];
+};
 /* gather_axis: operands x, indices; scatter_axis: x, indices, updates.  The index array has x's
  * shape but for the axis, where it has as many as are wanted; other axes of it may be 1, if it is not said
  * to be whole. */
@@ -28,17 +34,13 @@ struct gather_axis_args {
     int axis;
     unsigned outside, asker;
     bool whole;
-    /* The shape of the array of indices that the program gave, where it is known, for messages.  It is no argument:
-     * nodes that differ in it are equal. */
-    struct index_given {
-        bool is;
-        int ndim, shape[INDEX_GIVEN];
-    } given;
+    struct index_given given;
 };
 struct scatter_axis_args {
     int axis;
     unsigned fold, outside, asker;
     bool whole;
+    struct index_given given;
 };
 
 /* Who asked for one of these, for messages while it runs. */

@@ -9,6 +9,7 @@ SRC = Path(__file__).parents[2] / "src"
 # Members that are no arguments.
 LEFT_OUT = {
     ("gather_axis_args", "given"): "for messages",
+    ("scatter_axis_args", "given"): "for messages",
     ("part_args", "factor"): "Cholesky factors have it not, inverses do, in a table of their own",
 }
 

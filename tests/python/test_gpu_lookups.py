@@ -461,6 +461,11 @@ BEYOND = {
     "nothing of a slice": lambda x, i: mx.slice(x, i[6:8], (0, 1), (9, 0)),
     "gradient of a slice": lambda x, i: mx.grad(lambda x: mx.slice(x, i[6:8], (0, 1), (9, 3)).sum())(x),
     "gradient of reading": lambda x, i: mx.grad(lambda x: mx.take(x, i, 0).sum())(x),
+    "gradient of reading, turned": lambda x, i: mx.grad(lambda x: mx.take(x, i.reshape(5, 10).T, 1).sum())(x),
+    "gradient of take_along_axis": lambda x, i: mx.grad(lambda x: mx.take_along_axis(x, i[:, None], 0).sum())(x),
+    "gradient of a whole one": lambda x, i: mx.grad(
+        lambda x: mx.take_along_axis(x, mx.broadcast_to(i[:, None], (50, 20)), 0).sum()
+    )(x),
     "gradient of writing": lambda x, i: mx.grad(lambda u: put(x, i, u, "set").sum())(mx.repeat(x[:1], 50, axis=0)),
 }
 

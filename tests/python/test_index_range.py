@@ -356,13 +356,15 @@ PAIRS = [[0, 1], [2, 70]]
         (lambda x: mx.take_along_axis(x, mx.array([[0, 1, 2, 70]]), 0), "(0, 3)"),
         (lambda x: mx.take_along_axis(x, mx.array([[0], [70], [1]]), 1), "(1, 0)"),
         (lambda x: mx.take_along_axis(x, mx.array([0, 70]), None), "(1,)"),
+        (lambda x: mx.put_along_axis(x, mx.array([[0], [70], [1]]), mx.array(1.0), 1), "(1, 0)"),
     ],
 )
 def test_positions_are_those_in_the_array_of_indices(call, position):
     mx.set_index_errors(True)
     with mx.stream(mx.cpu):
         x = mx.zeros((3, 4))
-        for f in (call, mx.compile(call), lambda x: mx.vjp(call, [x], [mx.ones_like(call(x))])[0][0]):
+        pulled = lambda x: mx.vjp(call, [x], [mx.ones_like(call(x))])  # noqa: E731
+        for f in (call, mx.compile(call), lambda x: pulled(x)[0][0], lambda x: pulled(x)[1][0]):
             with pytest.raises(
                 mx.ArrayIndexError, match=rf"index 70 at position {re.escape(position)} is out of range"
             ):

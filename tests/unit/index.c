@@ -573,7 +573,7 @@ static void errors(void **state)
           MX_INDEX, "[scatter_add_axis] index 18446744073709549568 at position (0, 0)");
     FAILS(mx_scatter_add_axis(x.it, int_array(DT_int32, 2, (int[]){ 2, 1 }, (double[]){ -3, -4 }),
                               array_of_int(1, DT_int32), 0),
-          MX_INDEX, "[scatter_add_axis] index -4 at position (1,)");
+          MX_INDEX, "[scatter_add_axis] index -4 at position (1, 0)");
     {
         MX_SCOPE(NULL);
         mx i = array_of_int(0, DT_int32), i2 = mx_zeros(2, (int[]){ 1, 1 }, DT_int32), one[2] = { i, i };

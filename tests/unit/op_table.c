@@ -99,7 +99,8 @@ static const struct {
     size_t bytes;
 } no_arguments[] = {
     { OP_gather_axis, sizeof(((struct gather_axis_args *)0)->given) }, /* for messages */
-    { OP_cholesky, 4 },                                                /* `factor`, of inverses alone, and padding */
+    { OP_scatter_axis, sizeof(((struct scatter_axis_args *)0)->given) },
+    { OP_cholesky, 4 }, /* `factor`, of inverses alone, and padding */
 };
 
 static size_t not_described(const struct op *op)
