@@ -90,13 +90,20 @@ struct gpu_held {
  * and values may be done on its way (kernels/vector_turns.h): the arguments of its kernel and, behind them, of the one
  * that does that as well, where there is something to do. */
 enum { GPU_VECTORS_BYTES = 2048, GPU_VECTORS_READ = 4 * VECTOR_TURNED + 4 };
+struct gpu_vectors;
+/* Adds the matrices of another launch to what is at `args` of the one that waits, and says how many blocks it has then;
+ * 0: they do not go together. */
+typedef int64_t gpu_join_fn(const struct gpu *g, void *args, const void *more);
 struct gpu_vectors {
     bool waits, turns;
+    gpu_join_fn *join;
     void *kernel, *turning;
     unsigned blocks, threads;
     enum dtype type;
     int n;
-    void *y[VECTOR_TURNED]; /* where results go */
+    void *y[VECTOR_TURNED];          /* where results go */
+    const void *into[VECTOR_TURNED]; /* the memory that they go to, if they were told to: else m[i] follow each other */
+    size_t into_bytes[VECTOR_TURNED];
     int64_t m[VECTOR_TURNED];
     const void *reads[GPU_VECTORS_READ]; /* where what it reads begins, or NULL */
     size_t bytes;

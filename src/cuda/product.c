@@ -229,8 +229,30 @@ static void add_matrix(struct product_lines_args *l, void *y, const void *x, con
     l->groups += ceil_div(m, PRODUCT_LINES);
 }
 
-/* Of a norm that has not been queued each block makes all: there are no more of them than run at a time, with as many
- * groups each. */
+/* Blocks of lines; of a norm that each makes no more than run at a time, with as many groups each. */
+static int64_t line_blocks(const struct gpu *g, const struct product_lines_args *l)
+{
+    return l->norm.y ? gpu_even_blocks(g, l->groups, PRODUCT_LINE_BLOCKS) : l->groups;
+}
+
+/* See gpu_join_fn. */
+static int64_t join_lines(const struct gpu *g, void *args, const void *more)
+{
+    struct product_lines_args *l = args;
+    const struct product_lines_args *m = more;
+    bool alike = m->v == (l->norm.y ? l->norm.y : l->v) && m->k == l->k && m->rounded == l->rounded &&
+                 memcmp(&m->alpha, &l->alpha, sizeof l->alpha) == 0 && memcmp(&m->beta, &l->beta, sizeof l->beta) == 0;
+    if (!alike || m->norm.y || l->n + m->n > PRODUCT_MATRICES || l->groups + m->groups > INT32_MAX)
+        return 0;
+    for (int i = 0; i < m->n; i++) {
+        l->of[l->n] = m->of[i];
+        l->of[l->n++].first += l->groups;
+    }
+    l->groups += m->groups;
+    l->early = l->early && m->early;
+    return line_blocks(g, l);
+}
+
 static int launch_lines(const struct run *r, enum dtype t, struct product_lines_args *l)
 {
     static struct gpu_found found[2][DT_COUNT], turning[DT_COUNT];
@@ -244,13 +266,14 @@ static int launch_lines(const struct run *r, enum dtype t, struct product_lines_
     bool normed = gpu_norm_of_vector(r, t, l->v, l->k, 2 * l->n, others, &l->norm);
     const char *name = normed ? "product_lines_normed" : "product_lines";
     void *kernel = gpu_find(g, &found[normed][t], "product", name, t), *args[] = { l };
-    int64_t blocks = normed ? gpu_even_blocks(g, l->groups, PRODUCT_LINE_BLOCKS) : l->groups;
+    int64_t blocks = line_blocks(g, l);
     if (!kernel)
         return 1;
-    if (l->gated || !l->rounded || blocks > INT32_MAX)
+    if (l->gated || l->of[0].y_row != 1 || blocks > INT32_MAX)
         return normed ? gpu_launch_with_norm(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args, &l->norm.y)
                       : gpu_launch(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args);
-    struct gpu_vectors v = { .kernel = kernel,
+    struct gpu_vectors v = { .join = join_lines,
+                             .kernel = kernel,
                              .turning = gpu_find(g, &turning[t], "product", "product_lines_turned", t),
                              .blocks = (unsigned)blocks,
                              .threads = PRODUCT_LINE_THREADS,

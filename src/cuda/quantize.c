@@ -329,6 +329,35 @@ static int launch_groups(const struct run *r, struct qmm_args *a, int f, int bit
 
 /* One row of x, with as many groups of rows as a.wide says: as many warps for each as have 16 bytes of them for each
  * thread. */
+static void count_turns(struct qmv_lines_args *l)
+{
+    const int64_t warps = QMV_THREADS / 32;
+    l->turns = ceil_div((int64_t)l->a.wide * l->a.batch << l->team_bits, warps);
+}
+
+/* Of a norm that each block makes there are no more than run at a time. */
+static int64_t line_blocks(const struct gpu *g, const struct qmv_lines_args *l)
+{
+    return l->norm.y ? gpu_even_blocks(g, l->turns, QMV_BLOCKS) : l->turns;
+}
+
+/* See gpu_join_fn. */
+static int64_t join_lines(const struct gpu *g, void *args, const void *more)
+{
+    struct qmv_lines_args *l = args;
+    const struct qmv_lines_args *m = more;
+    bool alike = m->a.x == (l->norm.y ? l->norm.y : l->a.x) && m->a.k == l->a.k && m->a.log_group == l->a.log_group;
+    if (!alike || m->norm.y || l->matrices + m->matrices > QMV_MATRICES)
+        return 0;
+    for (int i = 0; i < m->matrices; i++) {
+        l->of[l->matrices] = m->of[i];
+        l->of[l->matrices++].first += l->a.wide;
+    }
+    l->a.wide += m->a.wide;
+    count_turns(l);
+    return line_blocks(g, l);
+}
+
 static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, enum dtype t, bool holds)
 {
     static struct gpu_found found[2][FORMATS][DT_COUNT], turning[FORMATS][DT_COUNT];
@@ -345,17 +374,17 @@ static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, en
     }
     bool normed = a->batch == 1 && gpu_norm_of_vector(r, t, a->x, a->k, n, others, &l->norm);
     void *kernel = quant_kernel(r, found[normed][f], normed ? "qmv_lines_normed" : "qmv_lines", f, t), *args[] = { l };
-    int64_t warps = QMV_THREADS / 32;
-    int32_t team = gpu_power_of_two(ceil_div(a->k * (f == FORMAT_u8 ? 8 : 4) / 128, 32), (int32_t)warps);
+    const int32_t team = gpu_power_of_two(ceil_div(a->k * (f == FORMAT_u8 ? 8 : 4) / 128, 32), QMV_THREADS / 32);
     l->team_bits = __builtin_ctz((unsigned)team);
-    l->turns = ceil_div(a->wide * a->batch * team, warps);
-    int64_t blocks = normed ? gpu_even_blocks(gpu_of(r), l->turns, QMV_BLOCKS) : l->turns;
+    count_turns(l);
+    int64_t blocks = line_blocks(gpu_of(r), l);
     if (!kernel)
         return 1;
     if (!holds || blocks > INT32_MAX)
         return normed ? gpu_launch_with_norm(r->stream, op, kernel, blocks, QMV_THREADS, args, &l->norm.y)
                       : gpu_launch(r->stream, op, kernel, blocks, QMV_THREADS, args);
-    struct gpu_vectors v = { .kernel = kernel,
+    struct gpu_vectors v = { .join = join_lines,
+                             .kernel = kernel,
                              .turning = quant_kernel(r, turning[f], "qmv_lines_turned", f, t),
                              .blocks = (unsigned)blocks,
                              .threads = QMV_THREADS,

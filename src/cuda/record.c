@@ -464,13 +464,62 @@ void gpu_library_end(struct gpu_stream *q) { lock_give(&q->lock); }
 
 /* ---- products of vectors that wait */
 
+static struct vector_turns *turns_of(struct gpu_vectors *v)
+{
+    return (struct vector_turns *)(void *)(v->args + v->bytes);
+}
+
+static bool lies_among(const void *p, const struct gpu_vectors *of)
+{
+    bool is = false;
+    for (int i = 0; i < of->n; i++)
+        is |= of->into[i] ? (uintptr_t)p - (uintptr_t)of->into[i] < of->into_bytes[i]
+                          : (uintptr_t)p - (uintptr_t)of->y[i] < (uintptr_t)of->m[i] * dtype_size(of->type);
+    return is;
+}
+
+/* Does each of two launches read and write nothing that the other writes? */
+static bool are_apart(const struct gpu_vectors *v, const struct gpu_vectors *w)
+{
+    bool are = true;
+    for (int i = 0; i < GPU_VECTORS_READ; i++) are &= !lies_among(v->reads[i], w) && !lies_among(w->reads[i], v);
+    for (int i = 0; i < v->n; i++) are &= !lies_among(v->y[i], w);
+    for (int i = 0; i < w->n; i++) are &= !lies_among(w->y[i], v);
+    return are;
+}
+
+/* Under the lock: has the launch that waits taken in this one, of the same vector? */
+static bool joins(struct gpu_stream *q, const struct gpu_vectors *v, const void *args)
+{
+    struct gpu_vectors *w = &q->vectors;
+    if (!w->waits || w->turning != v->turning || w->n + v->n > VECTOR_TURNED || !are_apart(v, w))
+        return false;
+    int64_t blocks = w->join(q->gpu, w->args, args);
+    if (!blocks)
+        return false;
+    w->blocks = (unsigned)blocks;
+    for (int i = 0, at = 0; i < GPU_VECTORS_READ; i++) {
+        while (v->reads[i] && w->reads[at]) at++;
+        if (v->reads[i])
+            w->reads[at] = v->reads[i];
+    }
+    for (int i = 0; i < v->n; i++, w->n++) {
+        w->y[w->n] = v->y[i];
+        w->m[w->n] = v->m[i];
+        w->into[w->n] = NULL;
+        if (w->turns)
+            turns_of(w)->y[w->n] = v->y[i];
+    }
+    return true;
+}
+
 int gpu_queue_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y)
 {
     lock_take(&q->lock);
     gpu_count_work(q, 1);
-    bool takes = takes_held(q, y);
-    int e = queue_vectors(q);
-    if (!e) {
+    bool takes = takes_held(q, y), joined = !takes && joins(q, v, args);
+    int e = joined ? 0 : queue_vectors(q);
+    if (!e && !joined) {
         q->vectors = *v;
         q->vectors.waits = true;
         q->vectors.turns = false;
@@ -480,11 +529,6 @@ int gpu_queue_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const v
     }
     lock_give(&q->lock);
     return e;
-}
-
-static struct vector_turns *turns_of(struct gpu_vectors *v)
-{
-    return (struct vector_turns *)(void *)(v->args + v->bytes);
 }
 
 static bool reads_in(const struct gpu_vectors *v, const struct gpu_turning *t)
@@ -544,6 +588,8 @@ bool gpu_turn(struct gpu_stream *q, const struct gpu_turning *t)
         to->width[i] = t->width;
         to->step[i] = t->step;
         to->y[i] = v->y[i] = t->y;
+        v->into[i] = t->into;
+        v->into_bytes[i] = t->into_bytes;
     }
     lock_give(&q->lock);
     return i >= 0;

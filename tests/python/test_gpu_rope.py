@@ -114,12 +114,12 @@ def test_an_offset_that_could_not_be_computed():
 HEADS = {"q": 8, "k": 4, "v": 4}
 
 
-def projections(bits, dtype, head, width=1024):
+def projections(bits, dtype, head, width=1024, bias=False):
     """Linear layers of one word's queries, keys and values."""
     layers = {}
     for i, (name, heads) in enumerate(HEADS.items()):
         mx.random.seed(i)
-        layer = nn.Linear(width, heads * head, bias=False)
+        layer = nn.Linear(width, heads * head, bias=bias)
         layer = nn.QuantizedLinear.from_linear(layer, 64, bits) if bits else layer
         layer.set_dtype(dtype)
         layers[name] = layer
@@ -143,8 +143,8 @@ def word(layers, x, head, caches, at, rope, look):
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 def test_heads_turned_by_the_launch_that_makes_them(dtype, bits, traditional):
     """And put where they belong: the bits of one operation after the other."""
-    for head in (16, 64, 128):
-        layers = projections(bits, dtype, head)
+    for head, bias in ((16, False), (64, True), (128, False)):
+        layers = projections(bits, dtype, head, bias=bias)
         x = normal(dtype, 1, 1, 1024)
         first = [normal(dtype, 1, HEADS[n], 12, head) for n in "kv"]
         norm = normal(dtype, 1024)
