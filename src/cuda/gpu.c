@@ -616,7 +616,7 @@ int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t
 int gpu_launch_vectors(struct stream *s, const char *op, const struct gpu_vectors *v, const void *args, void **y)
 {
     struct gpu_stream *q = gpu_stream(s);
-    return gpu_check(q->gpu, op, gpu_queue_vectors(q, v, args, y));
+    return gpu_check(q->gpu, op, gpu_hold_vectors(q, v, args, y));
 }
 
 bool gpu_splits(const struct gpu *g) { return g->major >= 8 && g->major <= 10 && g->minor == 0; }

@@ -109,9 +109,10 @@ struct gpu_vectors {
     size_t bytes;
     _Alignas(16) char args[GPU_VECTORS_BYTES];
 };
-/* What may be done with all results of one matrix, `size` of them from x on: they go to y, as heads of `width` numbers,
- * `step` from one to the next; or, where `pairs` is not 0, points of such heads are turned. */
-struct gpu_turning {
+/* What may become of all results of one matrix, `size` of them from x on: they go to y, as heads of `width` numbers,
+ * `step` from one to the next; or, where `pairs` is not 0, they stay, and points of such heads, whose numbers are
+ * `apart`, half a head or 1, are turned. */
+struct gpu_heads {
     const void *x;
     int64_t size;
     enum dtype type;
@@ -240,11 +241,11 @@ int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsign
                      void *args[], void **y);
 /* The same of a launch of products, which waits: v is all but `waits`, `turns` and the arguments, at `args`, y among
  * them. */
-int gpu_queue_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y);
+int gpu_hold_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y);
 /* May the launch that waits do that?  And has it been told to?  By the thread that runs the stream's batches; others
  * may have it queued meanwhile. */
-bool gpu_may_turn(struct gpu_stream *q, const struct gpu_turning *t);
-bool gpu_turn(struct gpu_stream *q, const struct gpu_turning *t);
+bool gpu_vectors_may(struct gpu_stream *q, const struct gpu_heads *t);
+bool gpu_vectors_take(struct gpu_stream *q, const struct gpu_heads *t);
 /* Queues what a library has done before in the same way, later; false: it is not, and is to be done now.  The bytes at
  * `what` say all there is to know, with the same ones each time. */
 bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what, size_t bytes);

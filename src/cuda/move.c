@@ -242,22 +242,22 @@ int gpu_out_from(const struct run *r, int k, int i)
 int gpu_run_copy(const struct run *r) { return gpu_out_new(r, 0) || gpu_copy_to(r, gpu_address(r, r->y[0]), r->x[0]); }
 
 /* Is the copy what the launch that waits may do, whose results are what is copied?  It has been told so then. */
-static bool puts_results(const struct run *r, const struct copied *c, mx x)
+static bool put_by_products(const struct run *r, const struct copied *c, mx x)
 {
     const struct box *b = &c->box;
     if (x->size == 0 || x->size > INT32_MAX || b->ndim < 1 || b->ndim > 2 || b->to[b->ndim - 1] != 1 ||
         b->from[b->ndim - 1] != 1 || (b->ndim == 2 && b->from[0] != b->shape[1]))
         return false;
-    struct gpu_turning t = { .x = (const void *)c->from,
-                             .size = x->size,
-                             .type = (enum dtype)x->dtype,
-                             .width = b->shape[b->ndim - 1],
-                             .y = (void *)c->to,
-                             .step = b->to[0],
-                             .into = buffer_on(r->y[0]->buf, r->stream),
-                             .into_bytes = r->y[0]->buf->bytes };
+    struct gpu_heads t = { .x = (const void *)c->from,
+                           .size = x->size,
+                           .type = (enum dtype)x->dtype,
+                           .width = b->shape[b->ndim - 1],
+                           .y = (void *)c->to,
+                           .step = b->to[0],
+                           .into = buffer_on(r->y[0]->buf, r->stream),
+                           .into_bytes = r->y[0]->buf->bytes };
     struct gpu_stream *q = gpu_stream(r->stream);
-    return gpu_may_turn(q, &t) && gpu_reads_last(r, 1) && gpu_turn(q, &t);
+    return gpu_vectors_may(q, &t) && gpu_reads_last(r, 1) && gpu_vectors_take(q, &t);
 }
 
 /* x into the place of y that begins `offset` elements behind its first and has these strides. */
@@ -329,7 +329,7 @@ int gpu_run_slice_update(const struct run *r)
     if (a->fold != SCATTER_SET)
         return gpu_fold_box(r, a->fold, r->y[0], offset, strides, r->x[1]);
     struct copied c = putting(r, r->y[0], offset, strides, r->x[1]);
-    return puts_results(r, &c, r->x[1]) ? 0 : gpu_copy_box(r, &c.box, c.to, c.from);
+    return put_by_products(r, &c, r->x[1]) ? 0 : gpu_copy_box(r, &c.box, c.to, c.from);
 }
 
 /* Keys and values of a word go where those before are: two that set elements, of arrays that are not one. */
@@ -351,7 +351,7 @@ int gpu_run_updates(struct stream *s, int n, struct entry *const m[])
             return 1;
         int64_t offset = updated_part(&r, strides);
         struct copied c = putting(&r, r.y[0], offset, strides, r.x[1]);
-        if (puts_results(&r, &c, r.x[1]))
+        if (put_by_products(&r, &c, r.x[1]))
             continue;
         if (box_way(&c.box, c.to) != BOX_PLAIN) {
             failed = gpu_copy_box(&r, &c.box, c.to, c.from);

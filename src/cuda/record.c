@@ -15,8 +15,9 @@
  * of them: the first time there is none yet, and they are queued one by one, as few are, since capturing, updating and
  * launching take longer than two or three launches do.  MLX_CUDA_GRAPH_PRODUCTS=0 has such chains alone.
  *
- * Of a word the products that queries, keys and values are wait for the next launch (struct gpu_vectors): rotations of
- * heads, and their way into the cache, become part of them if nothing else comes between.
+ * Products of one vector, as queries, keys and values of one token are, wait for the next launch (struct gpu_vectors):
+ * others of that vector, rotations of heads, and their way into the cache, become part of them if nothing else comes
+ * between.
  *
  * Invariant: what is on the tape, and what waits, is queued before anything else is on the stream (gpu_direct),
  * whichever thread does that: captures are relaxed, and all of this is under the stream's lock. */
@@ -318,11 +319,11 @@ static int flush_tape(struct gpu_stream *q)
 }
 
 static int queue_held(struct gpu_stream *q);
-static int queue_vectors(struct gpu_stream *q);
+static int put_vectors(struct gpu_stream *q);
 
 int gpu_flush(struct gpu_stream *q)
 {
-    int vectors = queue_vectors(q), held = queue_held(q), e = flush_tape(q);
+    int vectors = put_vectors(q), held = queue_held(q), e = flush_tape(q);
     return e ? e : held ? held : vectors;
 }
 
@@ -379,7 +380,7 @@ static int put_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsig
     return gpu_put_launch(q->gpu, kernel, blocks, threads, shared, q->stream, args);
 }
 
-static int queue_vectors(struct gpu_stream *q)
+static int put_vectors(struct gpu_stream *q)
 {
     struct gpu_vectors *v = &q->vectors;
     if (!v->waits)
@@ -394,7 +395,7 @@ static int queue_vectors(struct gpu_stream *q)
 static int queue_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
                         void *args[])
 {
-    int e = queue_vectors(q);
+    int e = put_vectors(q);
     return e ? e : put_kernel(q, kernel, blocks, threads, shared, args);
 }
 
@@ -442,7 +443,7 @@ bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what
     bool queued = may_replay();
     if (queued) {
         gpu_count_work(q, 1);
-        queue_vectors(q);
+        put_vectors(q);
         queue_held(q);
         queued = keeps(q) && tape_add_library(&q->tape, f, what, bytes);
         after_entry(q);
@@ -513,12 +514,12 @@ static bool joins(struct gpu_stream *q, const struct gpu_vectors *v, const void 
     return true;
 }
 
-int gpu_queue_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y)
+int gpu_hold_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y)
 {
     lock_take(&q->lock);
     gpu_count_work(q, 1);
     bool takes = takes_held(q, y), joined = !takes && joins(q, v, args);
-    int e = joined ? 0 : queue_vectors(q);
+    int e = joined ? 0 : put_vectors(q);
     if (!e && !joined) {
         q->vectors = *v;
         q->vectors.waits = true;
@@ -531,7 +532,7 @@ int gpu_queue_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const v
     return e;
 }
 
-static bool reads_in(const struct gpu_vectors *v, const struct gpu_turning *t)
+static bool reads_in(const struct gpu_vectors *v, const struct gpu_heads *t)
 {
     for (int i = 0; i < GPU_VECTORS_READ; i++)
         if (v->reads[i] && (uintptr_t)v->reads[i] - (uintptr_t)t->into < t->into_bytes)
@@ -540,7 +541,7 @@ static bool reads_in(const struct gpu_vectors *v, const struct gpu_turning *t)
 }
 
 /* Which matrix it is of; negative: none that may be. */
-static int find_turning(struct gpu_vectors *v, const struct gpu_turning *t)
+static int find_heads(struct gpu_vectors *v, const struct gpu_heads *t)
 {
     const struct vector_turns *had = turns_of(v);
     for (int i = 0; v->waits && v->type == t->type && i < v->n; i++) {
@@ -558,20 +559,20 @@ static int find_turning(struct gpu_vectors *v, const struct gpu_turning *t)
     return -1;
 }
 
-bool gpu_may_turn(struct gpu_stream *q, const struct gpu_turning *t)
+bool gpu_vectors_may(struct gpu_stream *q, const struct gpu_heads *t)
 {
     lock_take(&q->lock);
-    bool may = find_turning(&q->vectors, t) >= 0;
+    bool may = find_heads(&q->vectors, t) >= 0;
     lock_give(&q->lock);
     return may;
 }
 
-bool gpu_turn(struct gpu_stream *q, const struct gpu_turning *t)
+bool gpu_vectors_take(struct gpu_stream *q, const struct gpu_heads *t)
 {
     lock_take(&q->lock);
     struct gpu_vectors *v = &q->vectors;
     struct vector_turns *to = turns_of(v);
-    int i = find_turning(v, t);
+    int i = find_heads(v, t);
     if (i >= 0 && !v->turns) {
         memset(to, 0, sizeof *to);
         for (int k = 0; k < v->n; k++) to->y[k] = v->y[k];

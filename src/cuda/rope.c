@@ -135,7 +135,7 @@ static int add_rows(const struct run *r, struct rope_call *c, mx_own *hold)
 }
 
 /* The cosines and sines of pairs of one position, which the layers of a model ask for one after the other. */
-static void find_points(const struct run *r, struct gpu_turning *t)
+static void find_points(const struct run *r, struct gpu_heads *t)
 {
     static _Thread_local struct {
         double base, scale, sign;
@@ -151,7 +151,7 @@ static void find_points(const struct run *r, struct gpu_turning *t)
         struct rope_call c = { .half = t->pairs, .pairs = t->pairs, .sign = sign };
         find_turns(&c, base);
         for (int i = 0; i < t->pairs; i++) {
-            double angle = (double)at * scale * c.turns[i];
+            double angle = (double)at * scale * c.turns[i]; /* angle_of of kernels/rope.cu, to the bit */
             last.cosine[i] = (float)cos_f64(angle);
             last.sine[i] = (float)sin_f64(angle);
         }
@@ -166,7 +166,7 @@ static void find_points(const struct run *r, struct gpu_turning *t)
 }
 
 /* Is it done by the launch of products that waits, whose results are what is rotated?  Nobody else looks at those. */
-static bool is_turned(const struct run *r)
+static bool turn_by_products(const struct run *r)
 {
     const struct rope_args *a = r->args;
     mx x = r->x[0];
@@ -174,15 +174,15 @@ static bool is_turned(const struct run *r)
     if (a->dims != width || width % 4 || half > VECTOR_PAIRS || dim(x, -2) != 1 || a->freqs || !x->row ||
         x->size > INT32_MAX || !gpu_reads_host(r->node, 1))
         return false;
-    struct gpu_turning t = { .x = gpu_pointer(r, x),
-                             .size = x->size,
-                             .type = (enum dtype)x->dtype,
-                             .width = width,
-                             .pairs = half,
-                             .apart = a->traditional ? 1 : half };
+    struct gpu_heads t = { .x = gpu_pointer(r, x),
+                           .size = x->size,
+                           .type = (enum dtype)x->dtype,
+                           .width = width,
+                           .pairs = half,
+                           .apart = a->traditional ? 1 : half };
     struct gpu_stream *q = gpu_stream(r->stream);
     find_points(r, &t);
-    return gpu_may_turn(q, &t) && gpu_out_in(r, 0, 0) && gpu_turn(q, &t);
+    return gpu_vectors_may(q, &t) && gpu_out_in(r, 0, 0) && gpu_vectors_take(q, &t);
 }
 
 /* n of them, which have the same arguments, offset and frequencies, and positions as many. */
@@ -222,7 +222,7 @@ static int run_ropes(int n, const struct run r[])
     return failed;
 }
 
-int gpu_run_rope(const struct run *r) { return is_turned(r) ? 0 : run_ropes(1, r); }
+int gpu_run_rope(const struct run *r) { return turn_by_products(r) ? 0 : run_ropes(1, r); }
 
 int gpu_run_ropes(struct stream *s, int n, struct entry *const m[])
 {
@@ -230,7 +230,7 @@ int gpu_run_ropes(struct stream *s, int n, struct entry *const m[])
     int some = 0, failed = 0;
     for (int i = 0; i < n && !failed; i++) {
         r[some] = run_of(s, m[i]);
-        some += !is_turned(&r[some]);
+        some += !turn_by_products(&r[some]);
         if (some == ROPE_ARRAYS) {
             failed = run_ropes(some, r);
             some = 0;

@@ -446,7 +446,7 @@ def test_function_for_each_dtype(name):
         if message is None and reason:
             wrong.append(f"{short(t)}: taken, though it is said to be refused: {reason}")
         if message is not None and not reason:
-            wrong.append(f"{short(t)}: refused without a reason: {message}")
+            wrong.append(f"{short(t)}: refused without a reason in REFUSED: {message}")
         if message is not None and not re.match(r"^\[[\w.]+\] .*(type|complex|real|float|integer|bool)", message):
             wrong.append(f"{short(t)}: refused unclearly: {message}")
     assert not wrong, "\n".join([name, *wrong])

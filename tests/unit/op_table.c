@@ -67,6 +67,13 @@ static int graphs_in(const struct op *op)
     return n;
 }
 
+static const bool is_element_wise[] = {
+#define UNARY(...) true,
+#define BINARY(...) true,
+#define OTHER(...) false,
+#include "ops/ops.def"
+};
+
 /* Every operation says how exported files are written; what is written as its arguments can be read. */
 static void every_form(void **state)
 {
@@ -79,6 +86,8 @@ static void every_form(void **state)
                      op->name);
         if (!wire_has_extension(op))
             continue;
+        if (is_element_wise[id] && !wire_composable(op))
+            fail_msg("%s, which is element-wise, has no row in src/mlxfn/forms.def, by which others read it", op->name);
         assert_ptr_equal(extension_named(op->name, strlen(op->name)), op);
         if (graphs_in(op) > 2 || !op->rebuild != !graphs_in(op))
             fail_msg("%s has %d graphs in its arguments, and %s .rebuild", op->name, graphs_in(op),

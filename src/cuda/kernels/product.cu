@@ -194,7 +194,8 @@ FN S line_result(const struct product_lines_args *a, T sum, const S *c)
     return a->rounded ? added_result(sum, c) : OUT(scaled_sum(a->alpha, a->beta, sum, c));
 }
 
-/* What a block has at a time: `n` lines, from `line` on, of one matrix, or half of LINES of each of two. */
+/* What a block has at a time: `n` lines of matrix `number`, from `line` on and from `apart` behind it (line_after), or
+ * half of LINES of each of two. */
 struct lines {
     const struct product_lines *of;
     int64_t line;

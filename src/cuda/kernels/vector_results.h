@@ -20,8 +20,8 @@ FN S gated_result(float gate, float sum)
 #endif
 }
 
-/* Which line of four of a matrix is the i-th, after the first: the one of a head that the point's other number is on is
- * two before or after it, or beside it. */
+/* Which lines of a matrix four are, counted from the first: 0, 1, apart and apart + 1.  Neighbours have 2 for `apart`;
+ * points of a head whose numbers are half a head apart have that, so that the second numbers are two lines on here. */
 FN int line_after(int i, int apart) { return i < 2 ? i : apart + i - 2; }
 
 /* The number of the first of four lines; in apart: what line_after gets. */

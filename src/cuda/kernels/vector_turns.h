@@ -1,5 +1,5 @@
 /* vector_turns.h: what a launch of a vector's products does with results that are heads of queries, keys and values
- * besides: it turns points of them by angles, as rope.cu does, and puts them where those of earlier words are. */
+ * besides: it turns points of them by angles, as rope.cu does, and puts them where those of earlier tokens are. */
 #ifndef MX_CUDA_KERNELS_VECTOR_TURNS_H
 #define MX_CUDA_KERNELS_VECTOR_TURNS_H
 
