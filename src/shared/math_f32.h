@@ -468,7 +468,8 @@ FN struct two_f32 pow_log2_f32(float a, float b)
 FN float m_pow_near_f32(float a, float b)
 {
     struct two_f32 log = pow_log2_f32(a, b);
-    return exp2_two_f32(log.high, log.low);
+    float y = exp2_two_f32(log.high, log.low);
+    return b == 2 ? a * a : y;
 }
 /* The same of m >= 0 and any b; NaN does not reach the result where m = 1 or b = 0. */
 FN float pow_of_f32(float m, float b)

@@ -70,7 +70,11 @@ FN T K(sigmoid)(T z)
     return pair_round(pair_divide(one, pair_make(1 + e.re, e.im)));
 }
 
-/* e^(b log a); a^0 is 1, 0^b is 0 right of zero. */
+FN int K(is_one)(T b) { return b.re == 1 && b.im == 0; }
+FN int K(is_two)(T b) { return b.re == 2 && b.im == 0; }
+FN T K(first_power)(T a) { return a; }
+FN T K(second_power)(T a) { return pair_round(pair_multiply(pair_of(a), pair_of(a))); }
+/* e^(b log a); a^0 is 1, a^1 is a, a^2 the square, 0^b is 0 right of zero. */
 FN T K(power)(T a, T b)
 {
     pair p = pair_of(a), q = pair_of(b);
@@ -78,6 +82,7 @@ FN T K(power)(T a, T b)
     int zero = a.re == 0 && a.im == 0, none = b.re == 0 && b.im == 0;
     double far = b.re > 0 ? 0.0 : (double)NAN;
     y = pair_make(zero ? far : y.re, zero ? far : y.im);
+    y = K(is_one)(b) ? p : K(is_two)(b) ? pair_multiply(p, p) : y;
     return pair_round(pair_make(none ? 1 : y.re, none ? 0 : y.im));
 }
 

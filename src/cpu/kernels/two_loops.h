@@ -26,7 +26,10 @@ TEMPLATE int zip_by_two_f32(float *y, const float *a, int sa, const float *b, in
         low[i] = log.low;
     }
     IVDEP
-    for (size_t i = 0; i < n; i++) y[i] = exp2_two_f32(high[i], low[i]);
+    for (size_t i = 0; i < n; i++) {
+        float x = a[i * sa], power = exp2_two_f32(high[i], low[i]);
+        y[i] = b[i * sb] == 2 ? x * x : power;
+    }
     return 1;
 }
 #else
