@@ -532,12 +532,15 @@ int gpu_hold_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const vo
     return e;
 }
 
-static bool reads_in(const struct gpu_vectors *v, const struct gpu_heads *t)
+/* Does the launch read anything in the memory that results are to go to, or put others there?  Of two that go to one
+ * place the last stays. */
+static bool uses(const struct gpu_vectors *v, const struct gpu_heads *t)
 {
+    bool does = false;
     for (int i = 0; i < GPU_VECTORS_READ; i++)
-        if (v->reads[i] && (uintptr_t)v->reads[i] - (uintptr_t)t->into < t->into_bytes)
-            return true;
-    return false;
+        does |= v->reads[i] && (uintptr_t)v->reads[i] - (uintptr_t)t->into < t->into_bytes;
+    for (int i = 0; i < v->n; i++) does |= (uintptr_t)v->y[i] - (uintptr_t)t->into < t->into_bytes;
+    return does;
 }
 
 /* Which matrix it is of; negative: none that may be. */
@@ -547,7 +550,7 @@ static int find_heads(struct gpu_vectors *v, const struct gpu_heads *t)
     for (int i = 0; v->waits && v->type == t->type && i < v->n; i++) {
         if (v->y[i] != t->x || v->m[i] != t->size || t->size % t->width)
             continue;
-        if (!t->pairs && reads_in(v, t))
+        if (!t->pairs && uses(v, t))
             return -1;
         if (!t->pairs)
             return !v->turns || !had->width[i] || had->width[i] == t->width ? i : -1;

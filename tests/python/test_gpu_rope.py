@@ -211,6 +211,25 @@ def test_heads_that_somebody_else_looks_at(bits):
                 mx.eval(plain)
                 assert all(mx.array_equal(a, b).item() for a, b in zip(y, results[0], strict=True))
                 assert all(mx.array_equal(a, b).item() for a, b in zip(seen[:arrays], plain, strict=False))
+        # two that go to one place
+        norm = normal(dtype, 1024)
+        mx.eval(norm)
+        for places in ((slice(0, 1), slice(0, 1)), (slice(2, 3), slice(5, 6))):
+            results = []
+            for look in (mx.eval, lambda *_: None):
+                cache = first[0] + 0
+                mx.eval(cache)
+                h = mx.fast.rms_norm(x, norm, 1e-5)
+                look(h)
+                k, v = (layers[n](h).reshape(1, 1, HEADS[n], head).transpose(0, 2, 1, 3) for n in "kv")
+                look([k, v])
+                cache[:, :, places[0]] = ropes[0](k)
+                look(cache)
+                cache[:, :, places[1]] = v
+                del k, v
+                mx.eval(cache)
+                results.append(cache)
+            assert mx.array_equal(*results).item()
         # the words before are what is multiplied
         narrow = nn.Linear(512, 512, bias=False)
         narrow.set_dtype(dtype)
