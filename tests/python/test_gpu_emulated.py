@@ -50,6 +50,7 @@ def test_blocks_in_another_order():
     passes("test_gpu_products.py", "-k", products, PRETEND_LAST_FIRST="1")
     passes("test_gpu_attention.py", "-k", "merged or masks", PRETEND_LAST_FIRST="1")
     passes("test_gpu_quantize.py", "-k", "several_matrices or norm_before", PRETEND_LAST_FIRST="1")
+    passes("test_gpu_rope.py", "-k", "heads", PRETEND_LAST_FIRST="1")
 
 
 def passes(*arguments, **variables):
