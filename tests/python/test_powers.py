@@ -67,3 +67,23 @@ def test_special_cases():
         assert np.array_equal(np.signbit(y)[~np.isnan(y)], np.signbit(truth)[~np.isnan(y)])
         fine = ~np.isnan(y)
         np.testing.assert_allclose(y[fine], rounded[fine], rtol=2.5e-7, atol=1.5e-45)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.float64, mx.int32, mx.uint8, mx.complex64])
+def test_squares_and_first_powers(dtype):
+    """Of one number for all and of as many as there are: the same bits, those of a product where that is exact."""
+    with mx.stream(mx.cpu):
+        x = (mx.random.normal((3, 1000), key=mx.random.key(1)) * 9).astype(dtype)
+        if dtype == mx.complex64:
+            x = x + 1j * x[::-1]
+        two, one = mx.array(2).astype(dtype), mx.array(1).astype(dtype)
+        for e, expected in ((two, x * x), (one, x)):
+            y = mx.power(x, e)
+            assert mx.array_equal(y, mx.power(x, mx.broadcast_to(e, x.shape) + 0 * x)).item()
+            assert mx.array_equal(mx.power(x[1, 7], e), y[1, 7]).item()
+            assert mx.allclose(y, expected, rtol=1e-6).item()
+            if dtype != mx.complex64:
+                assert mx.array_equal(y, expected).item()
+        assert mx.array_equal(x**2, mx.power(x, two)).item()
+        if mx.issubdtype(dtype, mx.floating):
+            assert mx.array_equal(mx.grad(lambda x: (x**2).sum())(x), 2 * x).item()
