@@ -266,7 +266,7 @@ bool gpu_holds_norm(struct gpu_stream *q, const void *y, enum dtype t, struct ro
 void gpu_drop_held(struct gpu_stream *q);
 void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b);
 /* A launch that makes that of *y too, if it is not queued by now: else *y becomes NULL before the kernel gets it.  The
- * norm is held still if it fails. */
+ * norm is held still if it fails.  Where y is NULL no norm is made. */
 int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[],
                          void **y);
 int gpu_launch_vectors(struct stream *s, const char *op, const struct gpu_vectors *v, const void *args, void **y);

@@ -274,9 +274,9 @@ static int launch_lines(const struct run *r, enum dtype t, struct product_lines_
     int64_t blocks = line_blocks(g, l);
     if (!kernel)
         return 1;
+    void **y = normed ? &l->norm.y : NULL;
     if (l->gated || l->of[0].y_row != 1 || blocks > INT32_MAX)
-        return normed ? gpu_launch_with_norm(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args, &l->norm.y)
-                      : gpu_launch(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args);
+        return gpu_launch_with_norm(r->stream, op, kernel, blocks, PRODUCT_LINE_THREADS, args, y);
     struct gpu_vectors v = { .join = join_lines,
                              .kernel = kernel,
                              .turning = gpu_find(g, &turning[t], "product", "product_lines_turned", t),
@@ -291,7 +291,7 @@ static int launch_lines(const struct run *r, enum dtype t, struct product_lines_
         v.m[i] = l->of[i].m;
     }
     memcpy(v.reads + 4, others, (size_t)l->n * 2 * sizeof *others);
-    return !v.turning || gpu_launch_vectors(r->stream, op, &v, l, normed ? &l->norm.y : NULL);
+    return !v.turning || gpu_launch_vectors(r->stream, op, &v, l, y);
 }
 
 /* exact: whatever MLX_ENABLE_TF32 says. */

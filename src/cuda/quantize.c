@@ -385,9 +385,9 @@ static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, en
     int64_t blocks = line_blocks(gpu_of(r), l);
     if (!kernel)
         return 1;
+    void **y = normed ? &l->norm.y : NULL;
     if (!holds || blocks > INT32_MAX)
-        return normed ? gpu_launch_with_norm(r->stream, op, kernel, blocks, QMV_THREADS, args, &l->norm.y)
-                      : gpu_launch(r->stream, op, kernel, blocks, QMV_THREADS, args);
+        return gpu_launch_with_norm(r->stream, op, kernel, blocks, QMV_THREADS, args, y);
     struct gpu_vectors v = { .join = join_lines,
                              .kernel = kernel,
                              .turning = quant_kernel(r, turning[f], "qmv_lines_turned", f, t),
@@ -402,7 +402,7 @@ static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, en
         v.m[i] = l->of[i].n;
     }
     memcpy(v.reads + 4, others, (size_t)n * sizeof *others);
-    return !v.turning || gpu_launch_vectors(r->stream, op, &v, l, normed ? &l->norm.y : NULL);
+    return !v.turning || gpu_launch_vectors(r->stream, op, &v, l, y);
 }
 
 /* Does its kernel read the matrix, whose rows begin at multiples of 16 bytes, as x does? */

@@ -39,7 +39,7 @@ FN T K(remainder)(T a, T b) { return K(greater)(a, b); }
 FN int K(is_one)(T b) { return b != 0; }
 FN int K(is_two)(T b) { return (void)b, 0; }
 FN T K(first_power)(T a) { return IS(a); }
-FN T K(second_power)(T a) { return IS(a); }
+FN T K(second_power)(T a) { return K(square)(a); }
 FN T K(power)(T a, T b) { return K(greater_equal)(a, b); }
 FN T K(maximum)(T a, T b) { return K(logical_or)(a, b); }
 FN T K(minimum)(T a, T b) { return K(logical_and)(a, b); }

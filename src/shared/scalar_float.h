@@ -117,7 +117,7 @@ FN T K(floor_divide)(T a, T b)
 FN int K(is_one)(T b) { return b == 1; }
 FN int K(is_two)(T b) { return b == 2; }
 FN T K(first_power)(T a) { return a; }
-FN T K(second_power)(T a) { return a * a; }
+FN T K(second_power)(T a) { return K(square)(a); }
 FN T K(power)(T a, T b) { return K(is_two)(b) ? K(second_power)(a) : M(pow)(a, b); }
 FN T K(maximum)(T a, T b) { return a > b || a != a ? a : b; } /* NaN where either is */
 FN T K(minimum)(T a, T b) { return a < b || a != a ? a : b; }

@@ -46,7 +46,7 @@ FN T K(floor_divide)(T a, T b)
 FN int K(is_one)(T b) { return b == 1; }
 FN int K(is_two)(T b) { return b == 2; }
 FN T K(first_power)(T a) { return a; }
-FN T K(second_power)(T a) { return (T)((W)a * (W)a); }
+FN T K(second_power)(T a) { return K(square)(a); }
 /* By repeated squaring.  A negative exponent gives 1 / a^|b| without its fraction: 0, but for the
  * bases 1 and -1, for which only the exponent's last bit counts; 0 to such a power is 0. */
 FN T K(power)(T a, T b)
