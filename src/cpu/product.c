@@ -233,22 +233,127 @@ static size_t product_panel_bytes(const struct batch_plan *p, int64_t rows, int 
     return aligned(ceil_div(least(rows, BLOCK + width), width) * width * steps_of(p, p->stretch) * (int64_t)p->size);
 }
 
-static size_t panels_space(const struct batch_plan *p)
+/* Where many threads work on one block each makes panels for itself: those that others have read cost who writes them
+ * anew more than panels made several times over.  C falls into as many cells as there are threads, about as wide as
+ * they are high, and each of those into tiles, whose panels a thread keeps until it needs the place for others. */
+enum { CROWD = 4, KEPT = 8 }; /* threads; panels of tiles that are kept of an operand */
+struct edge {
+    int64_t panels, cells, each; /* of the block; across it; tiles in a cell */
+    int width;
+    size_t bytes; /* of the panels of a tile */
+};
+struct cells {
+    struct block *k;
+    struct edge a, b;
+};
+
+static struct edge edge_of(const struct batch_plan *p, int64_t n, int width, int64_t cells, int64_t tile)
 {
-    const struct product *q = p->q;
-    size_t sums = p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
-    return product_panel_bytes(p, q->m, p->g->mr) + product_panel_bytes(p, q->n, p->g->nr) + sums;
+    struct edge s = { .panels = ceil_div(n, width), .width = width };
+    s.cells = least(cells, s.panels);
+    s.each = least(KEPT, greatest(1, least(s.panels / s.cells, ceil_div(ceil_div(n, s.cells), tile))));
+    s.bytes = aligned(ceil_div(s.panels, s.cells * s.each) * width * steps_of(p, p->stretch) * (int64_t)p->size);
+    return s;
 }
 
-static void by_panels(const struct one *o)
+static struct cells choose_cells(const struct batch_plan *p, int64_t m, int64_t n, int threads)
+{
+    const struct gemm_kernel *g = p->g;
+    int64_t across = 1;
+    while (across < threads && across * across * m < threads * n) across++;
+    if (across > 1 && threads % across && threads % (across - 1) == 0)
+        across--;
+    struct cells c = { .a = edge_of(p, m, g->mr, ceil_div(threads, across), TILE_M / 2) };
+    c.b = edge_of(p, n, g->nr, across, TILE_N / 2);
+    return c;
+}
+
+static size_t cell_space(const struct cells *c)
+{
+    return aligned(2 * KEPT * sizeof(int64_t)) + (size_t)c->a.each * c->a.bytes + (size_t)c->b.each * c->b.bytes;
+}
+
+static bool has_cells(const struct product *q, int threads)
+{
+    return threads >= CROWD &&
+           least(q->m, BLOCK) * least(q->n, BLOCK) * least(q->k, 256) / threads >= 4 * WORTH_MULTIPLIED;
+}
+
+/* The panels of tile i, and how many rows or columns they are from which one on. */
+static char *kept_panels(const struct cells *c, const struct edge *s, int64_t i, int64_t *kept, char *space,
+                         int64_t *first, int64_t *n)
+{
+    const struct block *k = c->k;
+    const struct batch_plan *p = k->o->p;
+    const bool of_a = s == &c->a;
+    const int64_t tiles = s->cells * s->each, begin = s->panels * i / tiles, end = s->panels * (i + 1) / tiles;
+    *first = begin * s->width;
+    *n = least(end * s->width, of_a ? k->m : k->n) - *first;
+    space += (size_t)(i % s->each) * s->bytes;
+    if (kept[i % s->each] != i) {
+        kept[i % s->each] = i;
+        pack_converted(p, of_a, space, s->width * k->steps,
+                       of_a ? at(p, k->o->a, k->i + *first, k->k) : transposed(at(p, k->o->b, k->k, k->j + *first)), *n,
+                       k->depth);
+    }
+    return space;
+}
+
+static void one_tile(void *ctx, int64_t t, char *space)
+{
+    const struct cells *c = ctx;
+    const struct block *k = c->k;
+    const struct gemm_kernel *g = k->o->p->g;
+    const int64_t cell = t / (c->a.each * c->b.each), in = t % (c->a.each * c->b.each);
+    int64_t *kept = (int64_t *)space, i, j, m, n;
+    char *a = space + aligned(2 * KEPT * sizeof(int64_t)), *b = a + (size_t)c->a.each * c->a.bytes;
+    b = kept_panels(c, &c->b, cell / c->a.cells * c->b.each + in / c->a.each, kept + KEPT, b, &j, &n);
+    a = kept_panels(c, &c->a, cell % c->a.cells * c->a.each + in % c->a.each, kept, a, &i, &m);
+    char *sums = k->sums + (size_t)(i * k->ld + j) * k->o->p->size;
+    g->tile(sums, k->ld, a, g->mr * k->steps, b, g->nr * k->steps, m, n, k->steps, k->k > 0);
+    if (k->last)
+        finish_part(k->o, sums, k->ld, k->i + i, k->j + j, m, n);
+}
+
+static void by_cells(struct block *k, int threads)
+{
+    struct cells c = choose_cells(k->o->p, k->m, k->n, threads);
+    const size_t each = cell_space(&c);
+    c.k = k;
+    for (int w = 0; w < threads; w++) memset(k->a + (size_t)w * each, 0xff, 2 * KEPT * sizeof(int64_t));
+    crew_for(c.a.cells * c.a.each * c.b.cells * c.b.each, threads, k->a, each, one_tile, &c);
+}
+
+/* Sums are behind panels. */
+static size_t panels_space(const struct batch_plan *p, int threads)
+{
+    const struct product *q = p->q;
+    if (has_cells(q, threads)) { /* blocks at the ends may have other cells than those before */
+        size_t most = 0;
+        for (int i = 0; i < 4; i++) {
+            int64_t m = i & 1 ? least(q->m, BLOCK) : 1 + (q->m - 1) % BLOCK;
+            int64_t n = i & 2 ? least(q->n, BLOCK) : 1 + (q->n - 1) % BLOCK;
+            struct cells c = choose_cells(p, m, n, threads);
+            most = (size_t)greatest((int64_t)most, (int64_t)cell_space(&c));
+        }
+        return (size_t)threads * most;
+    }
+    return product_panel_bytes(p, q->m, p->g->mr) + product_panel_bytes(p, q->n, p->g->nr);
+}
+
+static size_t sums_space(const struct batch_plan *p)
+{
+    return p->convert ? aligned(least(p->q->m, BLOCK) * least(p->q->n, BLOCK) * (int64_t)p->size) : 0;
+}
+
+static void by_panels(const struct one *o, int threads)
 {
     const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     const struct gemm_kernel *g = p->g;
     struct block k = { .o = o, .a = o->space };
     k.b = k.a + product_panel_bytes(p, q->m, g->mr);
-    char *sums = k.b + product_panel_bytes(p, q->n, g->nr);
-    int threads = o->parallel ? pool_threads() : 1;
+    char *sums = k.a + panels_space(p, threads);
     for (k.j = 0; k.j < q->n; k.j += BLOCK)
         for (k.i = 0; k.i < q->m; k.i += BLOCK) {
             k.m = least(q->m - k.i, BLOCK);
@@ -262,6 +367,10 @@ static void by_panels(const struct one *o)
                 k.depth = least(q->k - k.k, p->stretch);
                 k.steps = steps_of(p, k.depth);
                 k.last = k.k + k.depth == q->k;
+                if (has_cells(q, threads)) {
+                    by_cells(&k, threads);
+                    continue;
+                }
                 bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_MULTIPLIED;
                 share_product(large, k.pb + k.pa, 1 + WORTH_MULTIPLIED / 4 / (g->nr * k.depth), pack_panels, &k);
                 share_product(large, k.across * ceil_div(k.n, k.tn), 1, compute_tiles, &k);
@@ -648,7 +757,9 @@ static size_t workspace(const struct batch_plan *p, int threads)
 {
     switch (p->way) {
     case PANELS:
-        return is_deep(p, threads) ? deep_space(p, threads) : is_narrow(p) ? narrow_space(p, threads) : panels_space(p);
+        return is_deep(p, threads) ? deep_space(p, threads)
+               : is_narrow(p)      ? narrow_space(p, threads)
+                                   : panels_space(p, threads) + sums_space(p);
     case VECTORS: return vectors_space(p, threads);
     case DIRECT: return parts_space(p, threads);
     default: return 0;
@@ -682,7 +793,7 @@ static void run_one_product(const struct one *o, int threads)
         else if (is_narrow(p))
             by_strips(o, threads);
         else
-            by_panels(o);
+            by_panels(o, threads);
         break;
     }
 }
