@@ -58,9 +58,9 @@ static size_t cotangent_bytes(const struct plain *p)
     return to_lines((least(p->out, TILE_M) + p->g->mr) * DEPTH * (int64_t)p->size);
 }
 
-/* Adds what a stretch gives to m output channels from `at` on, in a part of the columns of a group. */
+/* What a stretch gives to m output channels from `at` on, in a part of the columns of a group. */
 static void add_channels(const struct backward *f, const struct stretch *s, int64_t group, int64_t at, int64_t m,
-                         int64_t part, char *sums, char *space)
+                         int64_t part, char *sums, char *space, bool add)
 {
     const struct plain *p = f->p;
     const struct gemm_kernel *g = p->g;
@@ -74,11 +74,12 @@ static void add_channels(const struct backward *f, const struct stretch *s, int6
                 continue;
             pack_stretch(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
             g->tile(to + (size_t)(column + j) * p->size, p->depth, space, s->depth * g->mr, b, s->depth * g->nr, m, n,
-                    s->depth, true);
+                    s->depth, add);
         }
 }
 
-static void shared_strip(const struct backward *f, const struct strip *s, int64_t part, char *sums, char *space)
+static void shared_strip(const struct backward *f, const struct strip *s, int64_t part, char *sums, char *space,
+                         bool add)
 {
     const struct plain *p = f->p;
     int64_t rows = s->images * s->count[0] * s->count[1], size = (int64_t)p->size;
@@ -97,7 +98,8 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
                 continue;
             for (int64_t g = 0; g < p->groups; g++)
                 for (int64_t m = 0; m < p->out; m += TILE_M)
-                    add_channels(f, &q, g, m, least(p->out - m, TILE_M), part, sums, space);
+                    add_channels(f, &q, g, m, least(p->out - m, TILE_M), part, sums, space, add);
+            add = true;
             q.n = 0;
             q.depth = 0;
         }
@@ -125,12 +127,15 @@ static void one_job(void *ctx, int64_t i, char *space)
     const struct plain *p = f->p;
     int64_t block = i / f->parts;
     char *sums = f->sums + (size_t)(block * f->whole) * p->size;
-    for (int64_t k = block * p->strips / f->blocks; k < (block + 1) * p->strips / f->blocks; k++)
+    const int64_t first = block * p->strips / f->blocks;
+    if (f->own)
+        memset(sums, 0, (size_t)f->whole * p->size);
+    for (int64_t k = first; k < (block + 1) * p->strips / f->blocks; k++)
         if (f->own) {
             weight_strip(f, k, sums, space);
         } else {
             struct strip s = conv_strip(p, k, 0, p->channels, space);
-            shared_strip(f, &s, i % f->parts, sums, space + p->strip_bytes);
+            shared_strip(f, &s, i % f->parts, sums, space + p->strip_bytes, k > first);
         }
 }
 
@@ -167,6 +172,16 @@ static void finish_taps(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* Tiles of columns, as many as there are to be parts if none gets too narrow. */
+static void cut_columns(struct backward *f, int64_t nr)
+{
+    for (int64_t wide = ceil_div(TILE_N, nr); f->tiles < f->parts && wide > 0; wide = wide > 4 ? wide / 2 : 0) {
+        f->tile_n = wide * nr;
+        f->tiles = 0;
+        for (int64_t r = 0; r < f->p->n_runs; r++) f->tiles += ceil_div(f->p->runs[r].n, f->tile_n);
+    }
+}
+
 static int run_weight_part(struct plain *p, void *ctx)
 {
     struct backward f = { .p = p, .w = ctx, .own = p->in == 1 && p->out == 1 && p->groups > 1 };
@@ -176,11 +191,12 @@ static int run_weight_part(struct plain *p, void *ctx)
         return 1;
     f.whole = p->out * p->groups * p->depth;
     f.blocks = greatest(1, least(ROOM / (f.whole * (int64_t)p->size), least(blocks, p->strips)));
-    f.tile_n = ceil_div(TILE_N, nr) * nr;
-    for (int64_t r = 0; r < p->n_runs; r++) f.tiles += ceil_div(p->runs[r].n, f.tile_n);
-    f.parts = f.own ? 1 : least(f.tiles, ceil_div(JOBS, f.blocks));
+    int threads = conv_threads(p);
+    f.parts = f.own ? 1 : ceil_div(greatest(JOBS, threads > JOBS / 2 ? 3 * threads : 0), f.blocks);
+    cut_columns(&f, nr);
+    f.parts = least(f.tiles, f.parts);
     int64_t n = f.blocks * f.parts;
-    int threads = (int)least(n, conv_threads(p));
+    threads = (int)least(n, threads);
     size_t panels = cotangent_bytes(p) + to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
     size_t rows = to_lines(conv_most_rows(p) * (int64_t)sizeof(struct gemm_row));
     size_t each = p->strip_bytes + (f.own ? rows : panels);
@@ -189,7 +205,6 @@ static int run_weight_part(struct plain *p, void *ctx)
     if (!b)
         return 1;
     f.sums = b->host;
-    memset(f.sums, 0, sums);
     crew_for(n, threads, f.sums + sums, each, one_job, &f);
     if (f.own)
         pool_for(p->depth, 1 + WORTH_FOLDED / (f.blocks * p->channels), finish_taps, &f);
