@@ -3,18 +3,20 @@
  * LAPACK itself keeps to the thread that calls it, so that results do not depend on how many there
  * are and threads do not multiply.  A large matrix is cut up (panels.inc), and where there are fewer of them than
  * threads these share each. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* dladdr, cpu_set_t */
 #include "cpu/linalg.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/buffer.h"
 #include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -50,12 +52,26 @@ static int fail_open(const char *name)
     return 1;
 }
 
+/* It starts a thread for each processor that the opening one may use, which look for work for some 30 ms at the cost of
+ * ours, and get none: so that one uses no more than one meanwhile. */
+static void *open_alone(const char *path)
+{
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)greatest(sched_getcpu(), 0), &one);
+    const bool moved = !sched_getaffinity(0, sizeof all, &all) && !sched_setaffinity(0, sizeof one, &one);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (moved)
+        sched_setaffinity(0, sizeof all, &all);
+    return library;
+}
+
 static int open_blas(const char *name)
 {
     char path[PATH_MAX];
     beside_us(path, sizeof path);
     sigset_t before = signals_block();
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = open_alone(path);
     signals_restore(before);
     if (!library)
         return fail_open(name);
@@ -184,14 +200,13 @@ static void note_failure(struct linalg_job *j, int64_t i)
     while (i < first && !atomic_compare_exchange_weak(&j->failed, &first, i)) {}
 }
 
-static void some(void *ctx, int64_t begin, int64_t end)
+/* Matrices begin..end by one thread, with the job's scratch at `room`. */
+static void some_with(struct linalg_job *j, char *room, int64_t begin, int64_t end)
 {
-    struct linalg_job *j = ctx;
-    struct scratch s = { .p = mx_try_malloc(j->scratch + 1) };
+    struct scratch s = { .p = room };
     enum admission entry = s.p ? blas_enter() : REFUSED;
     if (entry == REFUSED) {
         atomic_store(&j->no_memory, true);
-        free(s.p);
         return;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -200,7 +215,25 @@ static void some(void *ctx, int64_t begin, int64_t end)
             note_failure(j, i);
     }
     blas_leave(entry);
-    free(s.p);
+}
+
+static void some(void *ctx, int64_t begin, int64_t end)
+{
+    struct linalg_job *j = ctx;
+    char *room = mx_try_malloc(j->scratch + 1);
+    some_with(j, room, begin, end);
+    free(room);
+}
+
+/* All of them, each by all threads.  Pages of a buffer are those of the last one. */
+static int one_after_another(struct linalg_job *j)
+{
+    struct buffer *b = buffer_new(j->scratch + 1);
+    if (!b)
+        return 1;
+    some_with(j, b->host, 0, j->count);
+    buffer_release(b);
+    return 0;
 }
 
 /* Groups begin..end of as many as there are lanes. */
@@ -225,10 +258,12 @@ static int run_one_by_one(struct linalg_job *j, const char *name)
     if (j->one(j, 0, &measure) || j->count == 0)
         return 0;
     j->scratch = measure.used;
-    if (j->shares && j->count < pool_threads())
-        some(j, 0, j->count);
-    else
+    if (j->shares && j->count < pool_threads()) {
+        if (one_after_another(j))
+            return 1;
+    } else {
         pool_for(j->count, 1 + WORTH_FACTORED / work_of(j), some, j);
+    }
     if (!atomic_load(&j->no_memory))
         return 0;
     mx_fail_memory(j->scratch);
