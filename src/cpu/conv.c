@@ -1,7 +1,8 @@
 /* conv.c: convolutions on the CPU.
  *
- * Output channels fall into panels as wide as the register tile, whose weights are packed once; a strip of the input
- * is multiplied by one panel after the other, each tile a few pixels, of one row or of several.  Every number is summed
+ * Output channels fall into panels as wide as the register tile, whose weights are packed once, or by each of many
+ * threads for itself; a strip of the input is multiplied by one panel after the other, each tile a few pixels, of one
+ * row or of several.  Every number is summed
  * over the taps in order, the channels of a tap innermost, in stretches of weights that fit the cache; so it depends on
  * shapes and values alone. */
 #include "cpu/conv.h"
@@ -19,6 +20,8 @@ enum {
     STRIP = 192 << 10, /* bytes of the input: half of a small L2 cache, with the weights */
     STRETCH = 2048,    /* steps of one tile */
     PIECE = 1024,      /* the longest run */
+    CROWD = 4,         /* threads that pack for themselves, */
+    OWN = 768 << 10,   /* bytes of weights if there are that few panels: half of a large L2 cache */
 };
 
 static int log2_of(size_t size) { return size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0; }
@@ -29,7 +32,8 @@ struct forward {
     const struct plain *p;
     int64_t panels, each; /* in all, and of a group */
     int64_t parts;        /* that the panels of a strip are dealt out in */
-    char *weights;        /* panels, each `depth` steps of nr channels */
+    size_t panel;         /* bytes of one: `depth` steps of nr channels */
+    char *weights;        /* panels; or NULL, and each thread has those of the part it is at behind its number */
     struct gemm_run *runs;
     int64_t n_runs;
     int64_t pixels; /* of a strip, at most, */
@@ -37,9 +41,9 @@ struct forward {
     bool convert;
 };
 
-static void pack_weights(void *ctx, int64_t begin, int64_t end)
+/* Panel i. */
+static void pack_panel(const struct forward *f, char *to, int64_t i)
 {
-    const struct forward *f = ctx;
     const struct plain *p = f->p;
     const struct conv_axis *a = p->axis;
     int nr = p->g->nr;
@@ -47,13 +51,37 @@ static void pack_weights(void *ctx, int64_t begin, int64_t end)
     /* Taps that lie next to each other are one. */
     bool row = p->w.s[4] == 1 && p->w.s[3] * a[2].apart == n;
     int64_t some = row ? a[2].taps : 1;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t channel = i % f->each * nr, first = i / f->each * p->out + channel;
-        char *to = f->weights + (size_t)(i * p->depth * nr) * p->size;
-        for (int64_t t = 0; t < taps; t += some, to += (size_t)(some * n * nr) * p->size)
-            p->g->pack(to, 0, nr, p->w.p + (first * p->w.s[0] + conv_tap(p, t)) * (int64_t)p->size, p->w.s[0],
-                       p->w.s[4], least(nr, p->out - channel), some * n);
-    }
+    int64_t channel = i % f->each * nr, first = i / f->each * p->out + channel;
+    for (int64_t t = 0; t < taps; t += some, to += (size_t)(some * n * nr) * p->size)
+        p->g->pack(to, 0, nr, p->w.p + (first * p->w.s[0] + conv_tap(p, t)) * (int64_t)p->size, p->w.s[0], p->w.s[4],
+                   least(nr, p->out - channel), some * n);
+}
+
+static void pack_weights(void *ctx, int64_t begin, int64_t end)
+{
+    const struct forward *f = ctx;
+    for (int64_t i = begin; i < end; i++) pack_panel(f, f->weights + (size_t)i * f->panel, i);
+}
+
+static int64_t first_panel(const struct forward *f, int64_t part) { return part * f->panels / f->parts; }
+
+/* Bytes of the weights that a thread has for itself. */
+static size_t own_bytes(const struct forward *f)
+{
+    return f->weights ? 0 : to_lines(sizeof(int64_t)) + (size_t)ceil_div(f->panels, f->parts) * f->panel;
+}
+
+static const char *weights_of(const struct forward *f, int64_t part, char *space)
+{
+    const int64_t first = first_panel(f, part);
+    int64_t *kept = (int64_t *)space;
+    if (f->weights)
+        return f->weights + (size_t)first * f->panel;
+    space += to_lines(sizeof *kept);
+    for (int64_t i = first; *kept != part && i < first_panel(f, part + 1); i++)
+        pack_panel(f, space + (size_t)(i - first) * f->panel, i);
+    *kept = part;
+    return space;
 }
 
 /* Where the pixels of a strip are: in what the kernels read, and where their results go, in elements. */
@@ -112,21 +140,21 @@ static void one_piece(void *ctx, int64_t i, char *space)
 {
     const struct forward *f = ctx;
     const struct plain *p = f->p;
-    struct strip s = conv_strip(p, i / f->parts, 0, p->channels, space);
-    int64_t part = i % f->parts;
+    const int64_t part = i / p->strips;
+    const char *w = weights_of(f, part, space);
+    space += own_bytes(f);
+    struct strip s = conv_strip(p, i % p->strips, 0, p->channels, space);
     struct places at = { .from = (int64_t *)(space + p->strip_bytes) };
     at.to = at.from + f->pixels + PIXELS_BEHIND;
     char *sums = space + p->strip_bytes + f->lists;
     list_pixels(f, &s, &at);
-    for (int64_t panel = part * f->panels / f->parts; panel < (part + 1) * f->panels / f->parts; panel++) {
-        const char *w = f->weights + (size_t)(panel * p->depth * p->g->nr) * p->size;
+    for (int64_t panel = first_panel(f, part); panel < first_panel(f, part + 1); panel++)
         for (int64_t from = 0, to, depth; from < f->n_runs; from = to) {
             for (to = from, depth = 0; to < f->n_runs && (to == from || depth + f->runs[to].n <= STRETCH); to++)
                 depth += f->runs[to].n;
             multiply_panel(f, &s, &at, panel, from, to, w, sums);
             w += (size_t)(depth * p->g->nr) * p->size;
         }
-    }
 }
 
 /* The taps in pieces that are not too long. */
@@ -138,6 +166,19 @@ static void cut_runs(struct forward *f)
             f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from, least(PIECE, p->runs[i].n - from) };
 }
 
+/* Parts of the panels: enough pieces for all threads, and in a crowd no more weights than a cache holds, the same part
+ * for as many threads as for any other. */
+static int64_t parts_of(const struct forward *f, int threads)
+{
+    int64_t parts = 1;
+    if (f->p->strips < 4 * threads && threads > 1)
+        parts = least(f->panels, ceil_div(4 * threads, f->p->strips));
+    if (threads < CROWD)
+        return parts;
+    while (parts < f->panels && ((size_t)ceil_div(f->panels, parts) * f->panel > OWN || threads % parts)) parts++;
+    return parts;
+}
+
 static int shared_weights(struct plain *p)
 {
     struct forward f = { .p = p, .convert = p->t != p->ct };
@@ -146,26 +187,31 @@ static int shared_weights(struct plain *p)
         return 1;
     f.each = ceil_div(p->out, p->g->nr);
     f.panels = f.each * p->groups;
-    f.parts = p->strips < 4 * threads && threads > 1 ? least(f.panels, ceil_div(4 * threads, p->strips)) : 1;
+    f.panel = (size_t)(p->depth * p->g->nr) * p->size;
+    f.parts = parts_of(&f, threads);
     int64_t pieces = p->n_runs * ceil_div(p->runs[0].n, PIECE);
     f.pixels = p->some * p->axis[0].out * p->axis[1].out * p->axis[2].out;
     if (p->some == 1)
         f.pixels = f.pixels / p->axis[p->split].out * p->wide;
     f.lists = to_lines((2 * f.pixels + PIXELS_BEHIND) * (int64_t)sizeof(int64_t));
     size_t list = to_lines(pieces * (int64_t)sizeof *f.runs);
-    size_t weights = to_lines(f.panels * p->depth * p->g->nr * (int64_t)p->size);
+    size_t weights = threads < CROWD ? to_lines(f.panels * (int64_t)f.panel) : 0;
     size_t sums = f.convert ? to_lines(f.pixels * p->g->nr * (int64_t)p->size) : 0;
     int64_t n = p->strips * f.parts;
     threads = (int)least(threads, n);
-    size_t each = p->strip_bytes + f.lists + sums;
+    size_t each = (weights ? 0 : own_bytes(&f)) + p->strip_bytes + f.lists + sums;
     struct buffer *b = buffer_new(list + weights + (size_t)threads * each);
     if (!b)
         return 1;
+    char *space = (char *)b->host + list + weights;
     f.runs = b->host;
-    f.weights = (char *)b->host + list;
     cut_runs(&f);
-    pool_for(f.panels, 1 + WORTH_MOVED / (p->depth * p->g->nr), pack_weights, &f);
-    crew_for(n, threads, f.weights + weights, each, one_piece, &f);
+    if (weights) {
+        f.weights = (char *)b->host + list;
+        pool_for(f.panels, 1 + WORTH_MOVED / (p->depth * p->g->nr), pack_weights, &f);
+    }
+    for (int w = 0; w < threads && !weights; w++) *(int64_t *)(space + (size_t)w * each) = -1;
+    crew_for(n, threads, space, each, one_piece, &f);
     buffer_release(b);
     return 0;
 }
