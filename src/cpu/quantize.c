@@ -458,24 +458,24 @@ static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n,
     }
 }
 
+static int64_t stretches(const struct qmm *q) { return ceil_div(q->depth, q->stretch); }
+
+/* A stretch of the rows of a group. */
 static void pack_quantized(void *ctx, int64_t begin, int64_t end)
 {
     const struct qmm *q = ctx;
     int mr = q->g->mr;
     for (int64_t i = begin; i < end; i++) {
-        const struct pair_group *g = &q->pairs->group[i];
-        int64_t first = g->first * q->rows, rows = g->n * q->rows, depth;
+        int64_t group = i / stretches(q), k = i % stretches(q) * q->stretch, depth = least(q->stretch, q->depth - k);
+        const struct pair_group *g = &q->pairs->group[group];
+        int64_t first = g->first * q->rows, rows = g->n * q->rows;
         if (few(q, rows))
             continue;
-        float *to = q->panels + (first + i * mr) * gemm_steps(q->g, q->deep);
+        float *to = q->panels + (first + group * mr) * gemm_steps(q->g, q->deep) +
+                    ceil_div(rows, mr) * mr * gemm_steps(q->g, k);
         const float *from = q->spread + first * q->deep;
-        for (int64_t k = 0; k < q->depth; k += depth) {
-            depth = least(q->stretch, q->depth - k);
-            int64_t steps = gemm_steps(q->g, depth);
-            const void *x = q->g->pace > 1 ? (const void *)((const uint16_t *)from + k) : from + k;
-            gemm_pack(q->g, true, to, mr * steps, x, apart(q, q->deep), 1, rows, depth);
-            to += ceil_div(rows, mr) * mr * steps;
-        }
+        const void *x = q->g->pace > 1 ? (const void *)((const uint16_t *)from + k) : from + k;
+        gemm_pack(q->g, true, to, mr * gemm_steps(q->g, depth), x, apart(q, q->deep), 1, rows, depth);
     }
 }
 
@@ -499,7 +499,8 @@ static int multiply_packed(struct qmm *q)
     bool many = !few(q, most);
     int threads = total * q->columns * q->depth < 2 * WORTH_MULTIPLIED ? 1 : pool_threads();
     int64_t unit = q->transpose ? 8 : q->block;
-    q->strip = ceil_div(STRIP, unit) * unit;
+    const bool scarce = ceil_div(q->wide, STRIP) * p->groups < 6 * threads; /* a late thread would hold others up */
+    q->strip = ceil_div(scarce ? STRIP / 2 : STRIP, unit) * unit;
     if (!many) { /* as few as give every thread some, each worth a thread */
         int64_t worth = ceil_div(WORTH_MULTIPLIED, q->depth * (most ? most : 1)),
                 share = ceil_div(q->wide, 4 * threads);
@@ -527,7 +528,7 @@ static int multiply_packed(struct qmm *q)
         return multiply_packed(q);
     }
     if (many)
-        pool_for(p->groups, 1, pack_quantized, q);
+        pool_for(p->groups * stretches(q), 1 + WORTH_MOVED / (most * q->stretch), pack_quantized, q);
     crew_for(q->strips * p->groups, threads, (char *)q->room, q->space * sizeof *q->room, multiply_strip, q);
     if (!q->direct)
         pool_for(total, 1 + WORTH_MULTIPLIED / 2 / q->wide, hand_out_rows, q);
