@@ -236,7 +236,7 @@ static size_t product_panel_bytes(const struct batch_plan *p, int64_t rows, int 
 /* Where many threads work on one block each makes panels for itself: those that others have read cost who writes them
  * anew more than panels made several times over.  C falls into as many cells as there are threads, about as wide as
  * they are high, and each of those into tiles, whose panels a thread keeps until it needs the place for others. */
-enum { CROWD = 4, KEPT = 8 }; /* threads; panels of tiles that are kept of an operand */
+enum { CROWD = 4, KEPT = 8, TILE = 64 }; /* threads; tiles whose panels are kept of an operand; rows of one, about */
 struct edge {
     int64_t panels, cells, each; /* of the block; across it; tiles in a cell */
     int width;
@@ -247,11 +247,11 @@ struct cells {
     struct edge a, b;
 };
 
-static struct edge edge_of(const struct batch_plan *p, int64_t n, int width, int64_t cells, int64_t tile)
+static struct edge edge_of(const struct batch_plan *p, int64_t n, int width, int64_t cells)
 {
     struct edge s = { .panels = ceil_div(n, width), .width = width };
     s.cells = least(cells, s.panels);
-    s.each = least(KEPT, greatest(1, least(s.panels / s.cells, ceil_div(ceil_div(n, s.cells), tile))));
+    s.each = least(KEPT, greatest(1, least(s.panels / s.cells, ceil_div(ceil_div(n, s.cells), TILE))));
     s.bytes = aligned(ceil_div(s.panels, s.cells * s.each) * width * steps_of(p, p->stretch) * (int64_t)p->size);
     return s;
 }
@@ -263,8 +263,8 @@ static struct cells choose_cells(const struct batch_plan *p, int64_t m, int64_t 
     while (across < threads && across * across * m < threads * n) across++;
     if (across > 1 && threads % across && threads % (across - 1) == 0)
         across--;
-    struct cells c = { .a = edge_of(p, m, g->mr, ceil_div(threads, across), TILE_M / 2) };
-    c.b = edge_of(p, n, g->nr, across, TILE_N / 2);
+    struct cells c = { .a = edge_of(p, m, g->mr, ceil_div(threads, across)) };
+    c.b = edge_of(p, n, g->nr, across);
     return c;
 }
 
