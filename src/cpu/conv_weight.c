@@ -194,7 +194,7 @@ static int run_weight_part(struct plain *p, void *ctx)
     int threads = conv_threads(p);
     f.parts = f.own ? 1 : ceil_div(greatest(JOBS, threads > JOBS / 2 ? 3 * threads : 0), f.blocks);
     cut_columns(&f, nr);
-    f.parts = least(f.tiles, f.parts);
+    f.parts = 2 * f.parts > f.tiles ? f.tiles : f.parts; /* none of two tiles beside those of one */
     int64_t n = f.blocks * f.parts;
     threads = (int)least(n, threads);
     size_t panels = cotangent_bytes(p) + to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
