@@ -667,8 +667,8 @@ static void by_vectors(const struct one *o, int threads)
         return;
     }
     /* Whole groups of rows; a column-major matrix is read in longer runs, of half a thread's rows. */
-    int64_t half = w.rows / (2 * threads) / 256 * 256;
-    int64_t group = w.x.rs == 1 ? greatest(half, 256) / w.count : 4;
+    int64_t half = w.rows / (2 * threads) / 128 * 128;
+    int64_t group = w.x.rs == 1 ? greatest(half, 128) / w.count : 4;
     share_product(o->parallel, w.rows, ceil_div(1 + WORTH_MULTIPLIED / (q->k * w.count), group) * group, product_rows,
                   &w);
 }
