@@ -401,16 +401,23 @@ static size_t small_at(const struct strips *w, int64_t k)
     return (size_t)(w->rows * steps_of(w->o->p, k)) * w->o->p->size;
 }
 
+/* Some panels of one stretch at a time, so that all threads may take part. */
+enum { SOME_PANELS = 4 };
+static int64_t small_width(const struct strips *w) { return w->columns ? w->o->p->g->mr : w->o->p->g->nr; }
+static int64_t small_pieces(const struct strips *w) { return ceil_div(w->rows, SOME_PANELS * small_width(w)); }
+
 static void pack_small(void *ctx, int64_t begin, int64_t end)
 {
     const struct strips *w = ctx;
     const struct batch_plan *p = w->o->p;
     const struct product *q = p->q;
-    int width = w->columns ? p->g->mr : p->g->nr;
+    int64_t width = small_width(w), rows = w->columns ? q->m : q->n;
     for (int64_t s = begin; s < end; s++) {
-        int64_t k = s * p->stretch, depth = least(q->k - k, p->stretch);
-        pack_converted(p, w->columns, w->small + small_at(w, k), width * steps_of(p, depth), small_part(w, k),
-                       w->columns ? q->m : q->n, depth);
+        int64_t k = s / small_pieces(w) * p->stretch, depth = least(q->k - k, p->stretch);
+        int64_t row = s % small_pieces(w) * SOME_PANELS * width;
+        char *to = w->small + small_at(w, k) + (size_t)(row * steps_of(p, depth)) * p->size;
+        pack_converted(p, w->columns, to, width * steps_of(p, depth), at(p, small_part(w, k), row, 0),
+                       least(rows - row, SOME_PANELS * width), depth);
     }
 }
 
@@ -480,7 +487,8 @@ static void by_strips(const struct one *o, int threads)
     struct strips w = plan_strips(p, threads);
     w.o = o;
     w.small = o->space;
-    share_product(o->parallel, p->stretches, 1 + WORTH_MULTIPLIED / 4 / (w.rows * p->stretch), pack_small, &w);
+    share_product(o->parallel, p->stretches * small_pieces(&w),
+                  1 + WORTH_MULTIPLIED / 4 / (SOME_PANELS * small_width(&w) * p->stretch), pack_small, &w);
     int64_t parts = ceil_div(w.columns ? p->q->n : p->q->m, w.wide);
     crew_for(parts, (int)least(threads, parts), o->space + aligned((int64_t)small_at(&w, p->q->k)), strip_space(p, &w),
              one_strip, &w);
