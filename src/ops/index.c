@@ -706,28 +706,42 @@ static bool is_zero(mx x)
     return is && float_at(x->dtype, array_host(x)) == 0;
 }
 
-/* `to` with what `by` adds to zeros, a place at most for each index; NULL where `by` is something else. */
+/* Does an operation of this node put into zeros what may be added to something else: a place at most for each index, or
+ * a small part? */
+static bool puts_into_zeros(const struct node *n)
+{
+    if (n->op == &op_scatter_axis) {
+        const struct scatter_axis_args *a = n->args;
+        return a->fold == SCATTER_ADD && n->in[1]->shape[a->axis] == 1 && is_zero(n->in[0]);
+    }
+    return n->op == &op_slice_update && n->in[1]->size <= n->in[0]->size / 2 && is_zero(n->in[0]);
+}
+
+/* `to` with what `by` puts into zeros; NULL where `by` is something else. */
 static mx added_at(mx by, mx to)
 {
-    enum { OPERANDS = 3 };
-    struct scatter_axis_args a;
-    mx_own in[OPERANDS] = { { NULL } };
     graph_lock();
-    const struct node *n = by->status == LAZY ? by->node : NULL;
-    bool is = n && n->op == &op_scatter_axis && is_zero(n->in[0]);
-    if (is) {
-        a = *(const struct scatter_axis_args *)n->args;
-        is = a.fold == SCATTER_ADD && n->in[1]->shape[a.axis] == 1;
-    }
-    for (int i = 1; i < OPERANDS && is; i++) mx_keep(&in[i], n->in[i]);
+    struct node *n = by->status == LAZY && by->node && puts_into_zeros(by->node) ? by->node : NULL;
+    if (n)
+        node_retain(n);
     graph_unlock();
-    mx y = is ? mx_infer(&op_scatter_axis, &a, OPERANDS, (mx[]){ to, in[1].it, in[2].it }) : NULL;
-    for (int i = 1; i < OPERANDS; i++) mx_drop(&in[i]);
+    if (!n)
+        return NULL;
+    mx in[3] = { to, n->in[1], n->nin > 2 ? n->in[2] : NULL }, y;
+    if (n->op == &op_slice_update) {
+        struct slice_update_args a = *(const struct slice_update_args *)n->args;
+        a.fold = SCATTER_ADD;
+        y = mx_infer(n->op, &a, n->nin, in);
+    } else {
+        y = mx_infer(n->op, n->args, n->nin, in);
+    }
+    node_release(n);
     return y;
 }
 
 /* Of what was read at few places the derivative is zeros with a few additions: these are made to the other one, which
- * comes to the same but for the sign of a zero, and takes neither zeros nor a sum.  Not where places may meet, whose
+ * comes to the same but for the sign of a zero, and takes neither zeros nor a sum: the gradient of a loop over the rows
+ * of x takes as long as the loop.  Not where places may meet, whose
  * additions would be rounded in another order, as they may in a graph for any shape. */
 mx mx_add_cotangents(mx a, mx b)
 {
