@@ -98,8 +98,8 @@ def doubles(*shape):
 
 
 def definite(*shape):
-    """Matrices that are symmetric and, as their eigenvalues before are between -2 and 2, positive definite.  Made without
-    a product: NumPy's threads for those look for more work for a while, at the cost of whoever is timed next."""
+    """Matrices that are symmetric and positive definite: a random one's eigenvalues, between -2 and 2, moved up by 3.
+    Not by a product: NumPy's threads for those look for more work for a while, at the cost of whoever is timed next."""
 
     def make(rng):
         a, n = rng.standard_normal(shape), shape[-1]

@@ -20,8 +20,7 @@ enum {
     STRIP = 192 << 10, /* bytes of the input: half of a small L2 cache, with the weights */
     STRETCH = 2048,    /* steps of one tile */
     PIECE = 1024,      /* the longest run */
-    CROWD = 4,         /* threads that pack for themselves, */
-    OWN = 768 << 10,   /* bytes of weights if there are that few panels: half of a large L2 cache */
+    OWN = 768 << 10,   /* bytes of weights that a thread packs for itself, at most, if there are so many parts */
 };
 
 static int log2_of(size_t size) { return size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0; }
@@ -166,14 +165,14 @@ static void cut_runs(struct forward *f)
             f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from, least(PIECE, p->runs[i].n - from) };
 }
 
-/* Parts of the panels: enough pieces for all threads, and in a crowd no more weights than a cache holds, the same part
- * for as many threads as for any other. */
+/* Parts of the panels: enough pieces for all threads; where these pack for themselves no more weights than a cache
+ * holds, and each part for as many threads. */
 static int64_t parts_of(const struct forward *f, int threads)
 {
     int64_t parts = 1;
     if (f->p->strips < 4 * threads && threads > 1)
         parts = least(f->panels, ceil_div(4 * threads, f->p->strips));
-    if (threads < CROWD)
+    if (threads < PACK_FOR_SELF)
         return parts;
     while (parts < f->panels && ((size_t)ceil_div(f->panels, parts) * f->panel > OWN || threads % parts)) parts++;
     return parts;
@@ -195,7 +194,7 @@ static int shared_weights(struct plain *p)
         f.pixels = f.pixels / p->axis[p->split].out * p->wide;
     f.lists = to_lines((2 * f.pixels + PIXELS_BEHIND) * (int64_t)sizeof(int64_t));
     size_t list = to_lines(pieces * (int64_t)sizeof *f.runs);
-    size_t weights = threads < CROWD ? to_lines(f.panels * (int64_t)f.panel) : 0;
+    size_t weights = threads < PACK_FOR_SELF ? to_lines(f.panels * (int64_t)f.panel) : 0;
     size_t sums = f.convert ? to_lines(f.pixels * p->g->nr * (int64_t)p->size) : 0;
     int64_t n = p->strips * f.parts;
     threads = (int)least(threads, n);

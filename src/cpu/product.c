@@ -236,7 +236,7 @@ static size_t product_panel_bytes(const struct batch_plan *p, int64_t rows, int 
 /* Where many threads work on one block each makes panels for itself: those that others have read cost who writes them
  * anew more than panels made several times over.  C falls into as many cells as there are threads, about as wide as
  * they are high, and each of those into tiles, whose panels a thread keeps until it needs the place for others. */
-enum { CROWD = 4, KEPT = 8, TILE = 64 }; /* threads; tiles whose panels are kept of an operand; rows of one, about */
+enum { KEPT = 8, TILE = 64 }; /* tiles whose panels are kept of an operand; rows of one, about */
 struct edge {
     int64_t panels, cells, each; /* of the block; across it; tiles in a cell */
     int width;
@@ -275,7 +275,7 @@ static size_t cell_space(const struct cells *c)
 
 static bool has_cells(const struct product *q, int threads)
 {
-    return threads >= CROWD &&
+    return threads >= PACK_FOR_SELF &&
            least(q->m, BLOCK) * least(q->n, BLOCK) * least(q->k, 256) / threads >= 4 * WORTH_MULTIPLIED;
 }
 

@@ -32,6 +32,7 @@ enum {
     FEW_UNPACKED = 24,       /* rows that are multiplied with packed weights as these are read, */
     FEW_ACROSS = 8,          /* and with those that are not transposed */
     FEW_QUERIES = 8,         /* of one head of keys, which read K and V where they lie */
+    PACK_FOR_SELF = 4,       /* threads that each pack what it multiplies; fewer pack it for all */
     LONG_ROW = 1 << 17,      /* elements of a row that several threads sort together */
 };
 
