@@ -9,8 +9,7 @@
 #include "core/outside.h"
 #include "core/sizes.h"
 #include "cuda/driver.h"
-#include "cuda/kernels/rows.h"
-#include "cuda/kernels/vector_turns.h"
+#include "cuda/held.h"
 #include "cuda/tape.h"
 #include "ops/op.h"
 #include "plan/box.h"
@@ -76,54 +75,6 @@ struct recorded_graph {
     uint8_t refused; /* how often it could not be made or updated */
 };
 
-/* The norm of one row, of which nothing has been queued yet: the next launch may make it on its way. */
-struct gpu_held {
-    bool waits; /* else there is none */
-    void *kernel;
-    int64_t blocks;
-    enum dtype type;
-    struct rows_args args;
-    struct buffer *of[4]; /* which nobody else may have until it is queued; the thread's that runs the batches */
-};
-
-/* A launch of a vector's products with n matrices of m[i] lines that waits, for what becomes of heads of queries, keys
- * and values may be done on its way (kernels/vector_turns.h): the arguments of its kernel and, behind them, of the one
- * that does that as well, where there is something to do. */
-enum { GPU_VECTORS_BYTES = 2048, GPU_VECTORS_READ = 4 * VECTOR_TURNED + 4 };
-struct gpu_vectors;
-/* Adds the matrices of another launch to what is at `args` of the one that waits, and says how many blocks it has then;
- * 0: they do not go together. */
-typedef int64_t gpu_join_fn(const struct gpu *g, void *args, const void *more);
-struct gpu_vectors {
-    bool waits, turns;
-    gpu_join_fn *join;
-    void *kernel, *turning;
-    unsigned blocks, threads;
-    enum dtype type;
-    int n;
-    void *y[VECTOR_TURNED];          /* where results go */
-    const void *into[VECTOR_TURNED]; /* the memory that they go to, if they were told to: else m[i] follow each other */
-    size_t into_bytes[VECTOR_TURNED];
-    int64_t m[VECTOR_TURNED];
-    const void *reads[GPU_VECTORS_READ]; /* where what it reads begins, or NULL */
-    size_t bytes;
-    _Alignas(16) char args[GPU_VECTORS_BYTES];
-};
-/* What may become of all results of one matrix, `size` of them from x on: they go to y, as heads of `width` numbers,
- * `step` from one to the next; or, where `pairs` is not 0, they stay, and points of such heads, whose numbers are
- * `apart`, half a head or 1, are turned. */
-struct gpu_heads {
-    const void *x;
-    int64_t size;
-    enum dtype type;
-    int width, pairs, apart;
-    void *y;
-    int64_t step;
-    const void *into; /* the memory that y is in, of so many bytes, of which the launch may read nothing */
-    size_t into_bytes;
-    float cosine[VECTOR_PAIRS], sine[VECTOR_PAIRS];
-};
-
 /* A stream's queue: batches, and the driver's stream that their kernels are put on, which is there from the first that
  * runs on: building graphs does not use the device. */
 struct gpu_stream {
@@ -141,8 +92,8 @@ struct gpu_stream {
     void *recorder;
     struct recorded_graph graph[TAPE_MOST];
     struct kept_tapes *tapes;   /* that have been launched (record.c) */
-    struct gpu_vectors vectors; /* come before whatever is queued or recorded next, */
-    struct gpu_held held;       /* and so does this, after them */
+    struct gpu_vectors vectors; /* what is held (held.h), and behind those */
+    struct gpu_held_norm norm;
     struct gpu_notes notes;
     uint64_t arrived; /* GPU_ARRIVED zeros on the device; 0: not yet there */
     struct gpu_table table[GPU_TABLES];
@@ -239,13 +190,6 @@ void gpu_count_work(struct gpu_stream *q, int n);
  * not queued. */
 int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
                      void *args[], void **y);
-/* The same of a launch of products, which waits: v is all but `waits`, `turns` and the arguments, at `args`, y among
- * them. */
-int gpu_hold_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y);
-/* May the launch that waits do that?  And has it been told to?  By the thread that runs the stream's batches; others
- * may have it queued meanwhile. */
-bool gpu_vectors_may(struct gpu_stream *q, const struct gpu_heads *t);
-bool gpu_vectors_take(struct gpu_stream *q, const struct gpu_heads *t);
 /* Queues what a library has done before in the same way, later; false: it is not, and is to be done now.  The bytes at
  * `what` say all there is to know, with the same ones each time. */
 bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what, size_t bytes);
@@ -257,18 +201,11 @@ int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, i
 /* The same for a kernel that has SHARED_BYTES. */
 int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
                       void *args[]);
-/* Queues the norm with the next launch, at the latest; it takes the references to `of`, some of which may be NULL. */
-void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h);
-/* Is there one that makes what is at y, of this type, and what does it do? */
-bool gpu_holds_norm(struct gpu_stream *q, const void *y, enum dtype t, struct rows_args *a);
-/* What one is of that has been queued is let go of.  The second has one queued that is of b, which somebody wants to
- * have for himself.  Both by the thread that runs the stream's batches. */
-void gpu_drop_held(struct gpu_stream *q);
-void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b);
-/* A launch that makes that of *y too, if it is not queued by now: else *y becomes NULL before the kernel gets it.  The
- * norm is held still if it fails.  Where y is NULL no norm is made. */
+/* A launch that makes the norm whose result is *y too, if that is held still: else *y becomes NULL before the kernel
+ * gets it.  The norm stays held if the launch fails.  Where y is NULL no norm is made. */
 int gpu_launch_with_norm(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[],
                          void **y);
+/* The same of products, which are held (gpu_hold_vectors). */
 int gpu_launch_vectors(struct stream *s, const char *op, const struct gpu_vectors *v, const void *args, void **y);
 /* Puts a launch of a kernel of ours on the driver's stream, which it may begin on before what is ahead of it has ended;
  * the driver's error. */

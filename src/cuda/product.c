@@ -256,7 +256,7 @@ static int64_t join_lines(const struct gpu *g, void *args, const void *more)
 _Static_assert(PRODUCT_LINES == 4, "line_after (kernels/vector_results.h) counts four");
 _Static_assert(offsetof(struct product_turned_args, t) == sizeof(struct product_lines_args) &&
                    sizeof(struct product_turned_args) <= GPU_VECTORS_BYTES,
-               "what a launch that waits has room for");
+               "what a launch that is held has room for");
 
 static int launch_lines(const struct run *r, enum dtype t, struct product_lines_args *l)
 {

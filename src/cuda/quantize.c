@@ -361,7 +361,7 @@ static int64_t join_lines(const struct gpu *g, void *args, const void *more)
 _Static_assert(QMV_ROWS == 4, "line_after (kernels/vector_results.h) counts four");
 _Static_assert(offsetof(struct qmv_turned_args, t) == sizeof(struct qmv_lines_args) &&
                    sizeof(struct qmv_turned_args) <= GPU_VECTORS_BYTES,
-               "what a launch that waits has room for");
+               "what a launch that is held has room for");
 
 static int launch_lines(const struct run *r, struct qmv_lines_args *l, int f, enum dtype t, bool holds)
 {

@@ -2,33 +2,31 @@
  *
  * A launch by itself costs the driver 4 to 5 microseconds of a thread, longer than many kernels take; one of a graph
  * that has been launched before costs less than 2.  From the ninth launch on, of a batch or since something else was
- * queued, launches are kept on a tape (tape.h), as many as have been queued before, up to TAPE_MOST, and queued on the
- * stream as a graph.
+ * queued, launches are recorded: they go on the stream's tape (tape.h), which has as many as have been queued before,
+ * up to TAPE_MOST, and is then queued on the stream as one graph.
  *
- * What a library does is on tapes too, once it is known, and a tape that comes again has a graph of its own, whose
- * kernels get the arguments that differ.  A library's may look at memory before what is ahead of them has ended, which
- * ours that begin early do not, so such a graph is nobody else's; nor can a library's be updated, so that it is another
- * tape where its addresses differ.  The one that was used longest ago makes room for a new one.  A stream whose graphs
- * are mostly new ones makes no more for a while.
+ * What a library does is on tapes too, once it is known, and a tape that comes again has a graph of its own, which is
+ * kept, and whose kernels get the arguments that differ.  A library's may look at memory before what is ahead of them
+ * has ended, which ours that begin early do not, so such a graph is nobody else's; nor can a library's be updated, so
+ * that it is another tape where its addresses differ.  The graph that was used longest ago makes room for a new one.  A
+ * stream whose graphs are mostly new ones makes no more for a while.
  *
- * Of other tapes, of kernels of ours alone, the graph is a chain of as many, which is updated to these from a capture
- * of them: the first time there is none yet, and they are queued one by one, as few are, since capturing, updating and
- * launching take longer than two or three launches do.  MLX_CUDA_GRAPH_PRODUCTS=0 has such chains alone.
+ * Of other tapes, of kernels of ours alone, the graph is a chain: the one that is kept for as many launches, updated to
+ * these from a capture of them.  The first time there is none yet, and they are queued one by one, as few are, since
+ * capturing, updating and launching take longer than two or three launches do.  MLX_CUDA_GRAPH_PRODUCTS=0 has chains
+ * alone.
  *
- * Products of one vector, as queries, keys and values of one token are, wait for the next launch (struct gpu_vectors):
- * others of that vector, rotations of heads, and their way into the cache, become part of them if nothing else comes
- * between.
- *
- * Invariant: what is on the tape, and what waits, is queued before anything else is on the stream (gpu_direct),
- * whichever thread does that: captures are relaxed, and all of this is under the stream's lock. */
-#include "cuda/gpu.h"
+ * Invariant: what is held (held.h) is recorded, and what is on the tape queued, before anything else is on the stream
+ * (gpu_direct), whichever thread does that: captures are relaxed, and all of this is under the stream's lock. */
+#include "cuda/record.h"
 
 #include <string.h>
 
 #include "core/settings.h"
+#include "cuda/gpu.h"
 
 enum {
-    ALONE = 8,    /* launches in a row, after which the next are kept */
+    ALONE = 8,    /* launches in a row, after which the next are recorded */
     FEW = 3,      /* that are queued one by one */
     REFUSED = 4,  /* graphs of a length that could not be made, after which no more are tried */
     KEPT = 64,    /* graphs of tapes */
@@ -318,13 +316,10 @@ static int flush_tape(struct gpu_stream *q)
     return e;
 }
 
-static int queue_held(struct gpu_stream *q);
-static int put_vectors(struct gpu_stream *q);
-
 int gpu_flush(struct gpu_stream *q)
 {
-    int vectors = put_vectors(q), held = queue_held(q), e = flush_tape(q);
-    return e ? e : held ? held : vectors;
+    int held = record_held(q), e = flush_tape(q);
+    return e ? e : held;
 }
 
 /* Under the lock. */
@@ -344,12 +339,12 @@ void *gpu_direct(struct gpu_stream *q)
     return stream;
 }
 
-/* Is the next launch one that is kept?  Under the lock, as what follows. */
-static bool keeps(struct gpu_stream *q)
+/* Does the next launch go on the tape?  Under the lock, as what follows. */
+static bool records_next(struct gpu_stream *q)
 {
-    bool keeps = q->launches >= ALONE && may_record();
+    bool records = q->launches >= ALONE && may_record();
     q->launches++;
-    return keeps;
+    return records;
 }
 
 /* Has work that was queued before the last event not passed? */
@@ -369,72 +364,14 @@ static void after_entry(struct gpu_stream *q)
         flush_tape(q);
 }
 
-static int put_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
-                      void *args[])
+int record_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared, void *args[])
 {
-    if (keeps(q) && tape_add_kernel(&q->tape, kernel, blocks, threads, shared, args)) {
+    if (records_next(q) && tape_add_kernel(&q->tape, kernel, blocks, threads, shared, args)) {
         after_entry(q);
         return 0;
     }
     flush_tape(q);
     return gpu_put_launch(q->gpu, kernel, blocks, threads, shared, q->stream, args);
-}
-
-static int put_vectors(struct gpu_stream *q)
-{
-    struct gpu_vectors *v = &q->vectors;
-    if (!v->waits)
-        return 0;
-    v->waits = false;
-    int e = put_kernel(q, v->turns ? v->turning : v->kernel, v->blocks, v->threads, 0, (void *[]){ v->args });
-    if (e) /* as of a graph */
-        atomic_store(&q->gpu->lost, e);
-    return e;
-}
-
-static int queue_kernel(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
-                        void *args[])
-{
-    int e = put_vectors(q);
-    return e ? e : put_kernel(q, kernel, blocks, threads, shared, args);
-}
-
-static int queue_held(struct gpu_stream *q)
-{
-    struct gpu_held *h = &q->held;
-    void *args[] = { &h->args };
-    if (!h->waits)
-        return 0;
-    h->waits = false;
-    int e = queue_kernel(q, h->kernel, (unsigned)h->blocks, ROWS_THREADS, 0, args);
-    if (e) /* as of a graph */
-        atomic_store(&q->gpu->lost, e);
-    return e;
-}
-
-/* Under the lock: is the norm that waits the launch's, which makes *y?  Else that is NULL, and the norm queued. */
-static bool takes_held(struct gpu_stream *q, void **y)
-{
-    bool takes = y && q->held.waits && q->held.args.y == *y;
-    if (takes)
-        return true;
-    if (y)
-        *y = NULL;
-    queue_held(q);
-    return false;
-}
-
-int gpu_queue_launch(struct gpu_stream *q, void *kernel, unsigned blocks, unsigned threads, unsigned shared,
-                     void *args[], void **y)
-{
-    lock_take(&q->lock);
-    gpu_count_work(q, 1);
-    bool takes = takes_held(q, y);
-    int e = queue_kernel(q, kernel, blocks, threads, shared, args);
-    if (takes && !e)
-        q->held.waits = false;
-    lock_give(&q->lock);
-    return e;
 }
 
 bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what, size_t bytes)
@@ -443,9 +380,8 @@ bool gpu_queue_library(struct gpu_stream *q, gpu_library_fn *f, const void *what
     bool queued = may_replay();
     if (queued) {
         gpu_count_work(q, 1);
-        put_vectors(q);
-        queue_held(q);
-        queued = keeps(q) && tape_add_library(&q->tape, f, what, bytes);
+        record_held(q);
+        queued = records_next(q) && tape_add_library(&q->tape, f, what, bytes);
         after_entry(q);
     }
     lock_give(&q->lock);
@@ -462,191 +398,3 @@ void *gpu_library_begin(struct gpu_stream *q)
 }
 
 void gpu_library_end(struct gpu_stream *q) { lock_give(&q->lock); }
-
-/* ---- products of vectors that wait */
-
-static struct vector_turns *turns_of(struct gpu_vectors *v)
-{
-    return (struct vector_turns *)(void *)(v->args + v->bytes);
-}
-
-static bool lies_among(const void *p, const struct gpu_vectors *of)
-{
-    bool is = false;
-    for (int i = 0; i < of->n; i++)
-        is |= of->into[i] ? (uintptr_t)p - (uintptr_t)of->into[i] < of->into_bytes[i]
-                          : (uintptr_t)p - (uintptr_t)of->y[i] < (uintptr_t)of->m[i] * dtype_size(of->type);
-    return is;
-}
-
-/* Does each of two launches read and write nothing that the other writes? */
-static bool are_apart(const struct gpu_vectors *v, const struct gpu_vectors *w)
-{
-    bool are = true;
-    for (int i = 0; i < GPU_VECTORS_READ; i++) are &= !lies_among(v->reads[i], w) && !lies_among(w->reads[i], v);
-    for (int i = 0; i < v->n; i++) are &= !lies_among(v->y[i], w);
-    for (int i = 0; i < w->n; i++) are &= !lies_among(w->y[i], v);
-    return are;
-}
-
-/* Under the lock: has the launch that waits taken in this one, of the same vector? */
-static bool joins(struct gpu_stream *q, const struct gpu_vectors *v, const void *args)
-{
-    struct gpu_vectors *w = &q->vectors;
-    if (!w->waits || w->turning != v->turning || w->n + v->n > VECTOR_TURNED || !are_apart(v, w))
-        return false;
-    int64_t blocks = w->join(q->gpu, w->args, args);
-    if (!blocks)
-        return false;
-    w->blocks = (unsigned)blocks;
-    for (int i = 0, at = 0; i < GPU_VECTORS_READ; i++) {
-        while (v->reads[i] && w->reads[at]) at++;
-        if (v->reads[i])
-            w->reads[at] = v->reads[i];
-    }
-    for (int i = 0; i < v->n; i++, w->n++) {
-        w->y[w->n] = v->y[i];
-        w->m[w->n] = v->m[i];
-        w->into[w->n] = NULL;
-        if (w->turns)
-            turns_of(w)->y[w->n] = v->y[i];
-    }
-    return true;
-}
-
-int gpu_hold_vectors(struct gpu_stream *q, const struct gpu_vectors *v, const void *args, void **y)
-{
-    lock_take(&q->lock);
-    gpu_count_work(q, 1);
-    bool takes = takes_held(q, y), joined = !takes && joins(q, v, args);
-    int e = joined ? 0 : put_vectors(q);
-    if (!e && !joined) {
-        q->vectors = *v;
-        q->vectors.waits = true;
-        q->vectors.turns = false;
-        memcpy(q->vectors.args, args, v->bytes);
-        if (takes)
-            q->held.waits = false;
-    }
-    lock_give(&q->lock);
-    return e;
-}
-
-/* Does the launch read anything in the memory that results are to go to, or put others there?  Of two that go to one
- * place the last stays. */
-static bool uses(const struct gpu_vectors *v, const struct gpu_heads *t)
-{
-    bool does = false;
-    for (int i = 0; i < GPU_VECTORS_READ; i++)
-        does |= v->reads[i] && (uintptr_t)v->reads[i] - (uintptr_t)t->into < t->into_bytes;
-    for (int i = 0; i < v->n; i++) does |= (uintptr_t)v->y[i] - (uintptr_t)t->into < t->into_bytes;
-    return does;
-}
-
-/* Which matrix it is of; negative: none that may be. */
-static int find_heads(struct gpu_vectors *v, const struct gpu_heads *t)
-{
-    const struct vector_turns *had = turns_of(v);
-    for (int i = 0; v->waits && v->type == t->type && i < v->n; i++) {
-        if (v->y[i] != t->x || v->m[i] != t->size || t->size % t->width)
-            continue;
-        if (!t->pairs && uses(v, t))
-            return -1;
-        if (!t->pairs)
-            return !v->turns || !had->width[i] || had->width[i] == t->width ? i : -1;
-        bool other = v->turns && had->turned &&
-                     (had->apart != t->apart || memcmp(had->cosine, t->cosine, sizeof t->cosine) != 0 ||
-                      memcmp(had->sine, t->sine, sizeof t->sine) != 0);
-        return other || (v->turns && had->width[i]) ? -1 : i;
-    }
-    return -1;
-}
-
-bool gpu_vectors_may(struct gpu_stream *q, const struct gpu_heads *t)
-{
-    lock_take(&q->lock);
-    bool may = find_heads(&q->vectors, t) >= 0;
-    lock_give(&q->lock);
-    return may;
-}
-
-bool gpu_vectors_take(struct gpu_stream *q, const struct gpu_heads *t)
-{
-    lock_take(&q->lock);
-    struct gpu_vectors *v = &q->vectors;
-    struct vector_turns *to = turns_of(v);
-    int i = find_heads(v, t);
-    if (i >= 0 && !v->turns) {
-        memset(to, 0, sizeof *to);
-        for (int k = 0; k < v->n; k++) to->y[k] = v->y[k];
-        v->turns = true;
-    }
-    if (i >= 0 && t->pairs) {
-        to->turned |= 1 << i;
-        to->apart = t->apart;
-        to->width[i] = t->width;
-        to->step[i] = t->width;
-        memcpy(to->cosine, t->cosine, sizeof to->cosine);
-        memcpy(to->sine, t->sine, sizeof to->sine);
-    } else if (i >= 0) {
-        to->width[i] = t->width;
-        to->step[i] = t->step;
-        to->y[i] = v->y[i] = t->y;
-        v->into[i] = t->into;
-        v->into_bytes[i] = t->into_bytes;
-    }
-    lock_give(&q->lock);
-    return i >= 0;
-}
-
-/* ---- norms that wait */
-
-/* One that waits is queued, and let go of. */
-static void end_held(struct gpu_stream *q)
-{
-    lock_take(&q->lock);
-    queue_held(q);
-    lock_give(&q->lock);
-    gpu_drop_held(q);
-}
-
-void gpu_hold_norm(struct gpu_stream *q, const struct gpu_held *h)
-{
-    end_held(q);
-    lock_take(&q->lock);
-    q->held = *h;
-    q->held.waits = true;
-    lock_give(&q->lock);
-}
-
-bool gpu_holds_norm(struct gpu_stream *q, const void *y, enum dtype t, struct rows_args *a)
-{
-    lock_take(&q->lock);
-    bool holds = q->held.waits && q->held.args.y == y && q->held.type == t;
-    if (holds)
-        *a = q->held.args;
-    lock_give(&q->lock);
-    return holds;
-}
-
-void gpu_drop_held(struct gpu_stream *q)
-{
-    if (!q->held.of[0])
-        return;
-    lock_take(&q->lock);
-    bool waits = q->held.waits;
-    lock_give(&q->lock);
-    for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of && !waits; i++) {
-        if (q->held.of[i])
-            buffer_release(q->held.of[i]);
-        q->held.of[i] = NULL;
-    }
-}
-
-void gpu_claim_from_held(struct gpu_stream *q, const struct buffer *b)
-{
-    bool has = false;
-    for (size_t i = 0; i < sizeof q->held.of / sizeof *q->held.of; i++) has |= q->held.of[i] == b;
-    if (has)
-        end_held(q);
-}

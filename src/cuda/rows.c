@@ -50,7 +50,7 @@ static bool may_be_held(const struct rows_args *a, enum dtype t)
 
 static void hold_norm(const struct run *r, void *kernel, const struct rows_args *a, mx x, int n, const mx_own more[])
 {
-    struct gpu_held h = { .kernel = kernel, .blocks = ceil_div(a->rows, a->width), .args = *a };
+    struct gpu_held_norm h = { .kernel = kernel, .blocks = ceil_div(a->rows, a->width), .args = *a };
     h.type = (enum dtype)x->dtype;
     h.of[0] = x->buf;
     h.of[1] = r->y[0]->buf;

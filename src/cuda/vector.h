@@ -30,7 +30,7 @@ bool gpu_vectors_there(const struct vector_matrices *all); /* all of them? */
 typedef int vector_launch_fn(const struct run *r, const struct vector_matrices *all);
 vector_launch_fn gpu_launch_products, gpu_launch_packed;
 
-/* Is v, of k elements of this type, what a norm that waits to be queued (gpu_hold_norm) makes, and may the launch make
+/* Is v, of k elements of this type, what a norm that is held (cuda/held.h) makes, and may the launch make
  * it that multiplies v?  All blocks make it and one of them writes it, whenever it does, so nothing else that the
  * launch reads may be that: the n others, some of which may be NULL. */
 struct vector_norm;
