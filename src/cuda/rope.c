@@ -38,25 +38,27 @@ static bool whole_vectors(const struct rope_call *c, const struct rope_rows *o, 
     return low % 16 == 0 && c->half % ROPE_PAIRS == 0;
 }
 
-/* By how much pairs turn from one position to the next.  The last are kept: a model asks for the same all the time. */
+/* Is it what was asked for last?  It is now.  Calls of a model ask for the same one after the other. */
+static bool is_last(void *last, const void *key, size_t bytes)
+{
+    bool is = memcmp(last, key, bytes) == 0;
+    memcpy(last, key, bytes);
+    return is;
+}
+
+/* By how much pairs turn from one position to the next. */
 static void find_turns(struct rope_call *c, double base)
 {
-    static _Thread_local struct {
+    struct key {
         double base, sign;
         int64_t half, first, pairs;
-        double turns[ROPE_TURNS];
-    } last;
-    if (last.pairs != c->pairs || last.half != c->half || last.first != c->first ||
-        memcmp(&last.base, &base, sizeof base) != 0 || memcmp(&last.sign, &c->sign, sizeof c->sign) != 0) {
-        last.base = base;
-        last.sign = c->sign;
-        last.half = c->half;
-        last.first = c->first;
-        last.pairs = c->pairs;
+    } key = { base, c->sign, c->half, c->first, c->pairs };
+    static _Thread_local struct key last;
+    static _Thread_local double turns[ROPE_TURNS];
+    if (!is_last(&last, &key, sizeof key))
         for (int64_t i = 0; i < c->pairs; i++)
-            last.turns[i] = c->sign * pow(base, -(double)(c->first + i) / (double)c->half);
-    }
-    memcpy(c->turns, last.turns, (size_t)c->pairs * sizeof *c->turns);
+            turns[i] = c->sign * pow(base, -(double)(c->first + i) / (double)c->half);
+    memcpy(c->turns, turns, (size_t)c->pairs * sizeof *turns);
 }
 
 /* How many positions a block has the sines of: as many as its threads make one each of, or two where that is all. */
@@ -134,38 +136,31 @@ static int add_rows(const struct run *r, struct rope_call *c, mx_own *hold)
     return 0;
 }
 
-/* The cosines and sines of pairs of one position, which the layers of a model ask for one after the other. */
+/* The cosines and sines of pairs of one position. */
 static void find_points(const struct run *r, struct gpu_heads *t)
 {
-    static _Thread_local struct {
+    const struct rope_args *a = r->args;
+    struct key {
         double base, scale, sign;
         int64_t at, pairs;
-        float cosine[VECTOR_PAIRS], sine[VECTOR_PAIRS];
-    } last;
-    const struct rope_args *a = r->args;
-    const double base = a->base, scale = a->scale, sign = a->inverse ? -1 : 1;
-    int64_t at;
-    memcpy(&at, array_host(r->x[1]), sizeof at);
-    if (last.at != at || last.pairs != t->pairs || last.sign != sign || memcmp(&last.base, &base, sizeof base) != 0 ||
-        memcmp(&last.scale, &scale, sizeof scale) != 0) {
-        struct rope_call c = { .half = t->pairs, .pairs = t->pairs, .sign = sign };
-        find_turns(&c, base);
+    } key = { a->base, a->scale, a->inverse ? -1 : 1, 0, t->pairs };
+    static _Thread_local struct key last;
+    static _Thread_local float cosine[VECTOR_PAIRS], sine[VECTOR_PAIRS];
+    memcpy(&key.at, array_host(r->x[1]), sizeof key.at);
+    if (!is_last(&last, &key, sizeof key)) {
+        struct rope_call c = { .half = t->pairs, .pairs = t->pairs, .sign = key.sign };
+        find_turns(&c, key.base);
         for (int i = 0; i < t->pairs; i++) {
-            double angle = (double)at * scale * c.turns[i]; /* angle_of of kernels/rope.cu, to the bit */
-            last.cosine[i] = (float)cos_f64(angle);
-            last.sine[i] = (float)sin_f64(angle);
+            double angle = (double)key.at * key.scale * c.turns[i]; /* angle_of of kernels/rope.cu, to the bit */
+            cosine[i] = (float)cos_f64(angle);
+            sine[i] = (float)sin_f64(angle);
         }
-        last.at = at;
-        last.pairs = t->pairs;
-        last.base = base;
-        last.scale = scale;
-        last.sign = sign;
     }
-    memcpy(t->cosine, last.cosine, sizeof t->cosine);
-    memcpy(t->sine, last.sine, sizeof t->sine);
+    memcpy(t->cosine, cosine, sizeof t->cosine);
+    memcpy(t->sine, sine, sizeof t->sine);
 }
 
-/* Is it done by the launch of products that waits, whose results are what is rotated?  Nobody else looks at those. */
+/* Is it done by the launch of products that is held, whose results are what is rotated?  Nobody else looks at those. */
 static bool turn_by_products(const struct run *r)
 {
     const struct rope_args *a = r->args;
