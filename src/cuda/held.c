@@ -153,23 +153,60 @@ static bool uses(const struct gpu_vectors *v, const struct gpu_heads *t)
     return does;
 }
 
-/* Which matrix it is of; negative: none that may be. */
-static int find_heads(struct gpu_vectors *v, const struct gpu_heads *t)
+/* The matrix whose results are what t begins with; negative: none of the launch that is held. */
+static int find_matrix(const struct gpu_vectors *v, const struct gpu_heads *t)
+{
+    for (int i = 0; v->waits && v->type == t->type && i < v->n; i++)
+        if (v->y[i] == t->x && v->m[i] == t->size && t->size % t->width == 0)
+            return i;
+    return -1;
+}
+
+/* Heads are turned before they are put elsewhere, and all of a launch by the same angles. */
+static bool may_turn(struct gpu_vectors *v, int i, const struct gpu_heads *t)
 {
     const struct vector_turns *had = turns_of(v);
-    for (int i = 0; v->waits && v->type == t->type && i < v->n; i++) {
-        if (v->y[i] != t->x || v->m[i] != t->size || t->size % t->width)
-            continue;
-        if (!t->pairs && uses(v, t))
-            return -1;
-        if (!t->pairs)
-            return !v->turns || !had->width[i] || had->width[i] == t->width ? i : -1;
-        bool other = v->turns && had->turned &&
-                     (had->apart != t->apart || memcmp(had->cosine, t->cosine, sizeof t->cosine) != 0 ||
-                      memcmp(had->sine, t->sine, sizeof t->sine) != 0);
-        return other || (v->turns && had->width[i]) ? -1 : i;
-    }
-    return -1;
+    if (!v->turns)
+        return true;
+    return !had->width[i] &&
+           (!had->turned || (had->apart == t->apart && memcmp(had->cosine, t->cosine, sizeof t->cosine) == 0 &&
+                             memcmp(had->sine, t->sine, sizeof t->sine) == 0));
+}
+
+/* Heads that have been turned are put as they are. */
+static bool may_put(struct gpu_vectors *v, int i, const struct gpu_heads *t)
+{
+    const struct vector_turns *had = turns_of(v);
+    return !uses(v, t) && (!v->turns || !had->width[i] || had->width[i] == t->width);
+}
+
+/* The matrix that the launch may do that with; negative: none. */
+static int find_heads(struct gpu_vectors *v, const struct gpu_heads *t)
+{
+    int i = find_matrix(v, t);
+    bool may = i >= 0 && (t->pairs ? may_turn(v, i, t) : may_put(v, i, t));
+    return may ? i : -1;
+}
+
+static void turn(struct gpu_vectors *v, int i, const struct gpu_heads *t)
+{
+    struct vector_turns *to = turns_of(v);
+    to->turned |= 1 << i;
+    to->apart = t->apart;
+    to->width[i] = t->width;
+    to->step[i] = t->width;
+    memcpy(to->cosine, t->cosine, sizeof to->cosine);
+    memcpy(to->sine, t->sine, sizeof to->sine);
+}
+
+static void put(struct gpu_vectors *v, int i, const struct gpu_heads *t)
+{
+    struct vector_turns *to = turns_of(v);
+    to->width[i] = t->width;
+    to->step[i] = t->step;
+    to->y[i] = v->y[i] = t->y;
+    v->into[i] = t->into;
+    v->into_bytes[i] = t->into_bytes;
 }
 
 bool gpu_vectors_may(struct gpu_stream *q, const struct gpu_heads *t)
@@ -191,20 +228,10 @@ bool gpu_vectors_take(struct gpu_stream *q, const struct gpu_heads *t)
         for (int k = 0; k < v->n; k++) to->y[k] = v->y[k];
         v->turns = true;
     }
-    if (i >= 0 && t->pairs) {
-        to->turned |= 1 << i;
-        to->apart = t->apart;
-        to->width[i] = t->width;
-        to->step[i] = t->width;
-        memcpy(to->cosine, t->cosine, sizeof to->cosine);
-        memcpy(to->sine, t->sine, sizeof to->sine);
-    } else if (i >= 0) {
-        to->width[i] = t->width;
-        to->step[i] = t->step;
-        to->y[i] = v->y[i] = t->y;
-        v->into[i] = t->into;
-        v->into_bytes[i] = t->into_bytes;
-    }
+    if (i >= 0 && t->pairs)
+        turn(v, i, t);
+    else if (i >= 0)
+        put(v, i, t);
     lock_give(&q->lock);
     return i >= 0;
 }
