@@ -241,7 +241,7 @@ int gpu_out_from(const struct run *r, int k, int i)
 /* Views whose operand's strides did not allow one are copied, too. */
 int gpu_run_copy(const struct run *r) { return gpu_out_new(r, 0) || gpu_copy_to(r, gpu_address(r, r->y[0]), r->x[0]); }
 
-/* Is the copy what the launch that waits may do, whose results are what is copied?  It has been told so then. */
+/* Is the copy what the products that are held may do, whose results are what is copied?  They have been told then. */
 static bool put_by_products(const struct run *r, const struct copied *c, mx x)
 {
     const struct box *b = &c->box;
@@ -319,17 +319,57 @@ static int64_t updated_part(const struct run *r, int64_t strides[MX_MAX_NDIM])
     return offset;
 }
 
-int gpu_run_slice_update(const struct run *r)
+/* Copies that are to be one launch. */
+struct copies {
+    int n;
+    struct copied of[MOVE_BOXES];
+};
+
+static int launch_copies(const struct run *r, struct copies *all)
+{
+    int failed = all->n && copy_boxes(r, all->n, all->of);
+    all->n = 0;
+    return failed;
+}
+
+/* Sets the part of y that is updated, or has the copy that does so among those that are to be launched. */
+static int set_part(const struct run *r, struct copies *all)
+{
+    int64_t strides[MX_MAX_NDIM], offset;
+    if (gpu_out_from(r, 0, 0))
+        return 1;
+    offset = updated_part(r, strides);
+    struct copied c = putting(r, r->y[0], offset, strides, r->x[1]);
+    if (put_by_products(r, &c, r->x[1]))
+        return 0;
+    if (box_way(&c.box, c.to) != BOX_PLAIN)
+        return gpu_copy_box(r, &c.box, c.to, c.from);
+    c = in_widest_units(&c.box, c.to, c.from);
+    bool ends = all->n == MOVE_BOXES || (all->n && all->of->box.item != c.box.item);
+    if (ends && launch_copies(r, all))
+        return 1;
+    all->of[all->n++] = c;
+    return 0;
+}
+
+static int fold_part(const struct run *r)
 {
     const struct slice_update_args *a = r->args;
     int64_t strides[MX_MAX_NDIM], offset;
     if (gpu_out_from(r, 0, 0))
         return 1;
     offset = updated_part(r, strides);
+    return gpu_fold_box(r, a->fold, r->y[0], offset, strides, r->x[1]);
+}
+
+int gpu_run_slice_update(const struct run *r)
+{
+    const struct slice_update_args *a = r->args;
+    struct copies one;
     if (a->fold != SCATTER_SET)
-        return gpu_fold_box(r, a->fold, r->y[0], offset, strides, r->x[1]);
-    struct copied c = putting(r, r->y[0], offset, strides, r->x[1]);
-    return put_by_products(r, &c, r->x[1]) ? 0 : gpu_copy_box(r, &c.box, c.to, c.from);
+        return fold_part(r);
+    one.n = 0;
+    return set_part(r, &one) || launch_copies(r, &one);
 }
 
 /* Keys and values of a word go where those before are: two that set elements, of arrays that are not one. */
@@ -341,30 +381,15 @@ bool gpu_updates_are_alike(const struct node *n, const struct node *first)
 
 int gpu_run_updates(struct stream *s, int n, struct entry *const m[])
 {
-    struct copied plain[MOVE_BOXES];
+    struct copies all;
     struct run r = run_of(s, m[0]);
-    int found = 0, failed = 0;
+    int failed = 0;
+    all.n = 0;
     for (int i = 0; i < n && !failed; i++) {
-        int64_t strides[MX_MAX_NDIM];
         r = run_of(s, m[i]);
-        if (gpu_out_from(&r, 0, 0))
-            return 1;
-        int64_t offset = updated_part(&r, strides);
-        struct copied c = putting(&r, r.y[0], offset, strides, r.x[1]);
-        if (put_by_products(&r, &c, r.x[1]))
-            continue;
-        if (box_way(&c.box, c.to) != BOX_PLAIN) {
-            failed = gpu_copy_box(&r, &c.box, c.to, c.from);
-            continue;
-        }
-        c = in_widest_units(&c.box, c.to, c.from);
-        if (found == MOVE_BOXES || (found && plain->box.item != c.box.item)) {
-            failed = copy_boxes(&r, found, plain);
-            found = 0;
-        }
-        plain[found++] = c;
+        failed = set_part(&r, &all);
     }
-    return failed || (found && copy_boxes(&r, found, plain));
+    return failed || launch_copies(&r, &all);
 }
 
 /* Of an operand that is not row-major; the others are views. */
