@@ -1,10 +1,10 @@
 /* eval.c: from a lazy graph to data.
  *
  * One small operation on what the host has is made at once, under the graph lock (make_at_once).  Any other graph is
- * turned, under that lock, into batches of entries, one batch for each stretch on one stream, operands before users.
- * An array that enters a tape leaves its node to the entry: no other walk can reach the operands through it any more,
- * so a count of one on an operand means that nobody but this entry will ever look at it, and its buffer may be reused
- * in place.
+ * turned, under that lock, into a tape: a list of batches, one for each stretch on one stream, of entries, one for each
+ * node, operands before users.  An array that enters a tape leaves its node to the entry: no other walk can reach the
+ * operands through it any more, so a count of one on an operand means that nobody but this entry will ever look at it,
+ * and its buffer may be reused in place.
  *
  * When an entry fails its outputs get their nodes back and are LAZY again, as is everything after
  * it that needed them; nothing is lost, and a later eval may succeed.  Only an operand that a program's
@@ -401,6 +401,8 @@ static bool make_views(struct node *n, mx *y)
     return true;
 }
 
+/* What became of entries: they ran; they failed, and the error is in hand; or an operand is not there, since an entry
+ * before has failed, so they did not run. */
 enum outcome { RAN, FAILED, SPOILED };
 
 static inline int bring(struct buffer *b, struct stream *s)
@@ -571,9 +573,10 @@ int mx_run_fused(struct stream *s, int n, struct entry *const m[], const bool wa
     return note_queued(s, n, m, backend_of(s)->run_fused(s, n, m, wanted));
 }
 
-/* Also finds the outputs that are `wanted`: one that has no other references than its entry's and those
- * of the members' operands will never be looked at.  (A node that somebody else has too may still lead
- * to its arrays.) */
+/* Runs the members of a group as one, and finds which of their outputs are `wanted`: somebody may look at them later.
+ * Nobody will where all references to an output are its entry's and those of members that it is an operand of, which
+ * are let go of behind the group.  But where somebody else has a member's node as well, the member's output is wanted,
+ * and so are its operands, since that node may run again. */
 static enum outcome run_members(struct stream *s, int n, struct entry *const m[], bool wanted[])
 {
     int uses[FUSE_MOST];
@@ -777,17 +780,16 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
     }
     struct frame few[16];
     struct tape t = { .now = !given, .stack = few, .few = few, .stack_cap = sizeof few / sizeof *few };
-    struct node *detach_few[8], **detach = detach_few;
-    int n_detach = 0;
+    struct node *left[8]; /* by arrays with data, which kept them for a trace that is over by now */
+    int n_left = 0;
     int *order = order_to_make(n, x);
     t.epoch = walk_begin();
     for (int k = 0; k < n && !t.failed; k++) {
         mx root = x[order ? order[k] : k];
         if (root->status == LAZY)
             t.failed = !tape_visit(&t, root);
-        else if (root->status == READY && root->node && !is_traced(root) && n_detach < 8) {
-            detach[n_detach++] = leave_node(root); /* kept for a trace that is over */
-        }
+        else if (root->status == READY && root->node && !is_traced(root) && n_left < 8) /* others another time */
+            left[n_left++] = leave_node(root);
     }
     free(order);
     for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)
@@ -816,10 +818,11 @@ static int evaluate_graph(int n, const mx x[], struct given *given)
             takes_long();
         backend_of(b->stream)->run_now(b->stream, b);
     }
-    /* Only now: who is told so may evaluate, for which a queue that keeps a place for a batch of ours has no time. */
-    if (n_detach) /* what is freed may be the program's */
+    /* Only now: what is freed with a node may be the program's, whose code may evaluate, and that would wait for a
+     * queue in which a batch of ours has yet to run. */
+    if (n_left)
         takes_long();
-    for (int i = 0; i < n_detach; i++) node_release(detach[i]);
+    for (int i = 0; i < n_left; i++) node_release(left[i]);
     return t.failed;
 }
 
