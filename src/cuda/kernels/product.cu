@@ -306,21 +306,16 @@ FN void multiply_lines(const struct product_lines_args *a, const struct vector_t
             for (int i = 0; i < LINES; i++) of_warp[threadIdx.x / 32][i] = sum[i];
         BARRIER();
         int i = (int)threadIdx.x;
-        if (t && i < 32) {
-            T all = of_warp[0][i % LINES];
-            for (int w = 1; w < WARPS; w++) all = plus(all, of_warp[w][i % LINES]);
+        if (i < 32) {
             const int64_t mine = now.line + line_after(i, now.apart);
             const S *c = now.of->c && i < now.n ? (const S *)now.of->c + mine * now.of->c_row : NULL;
-            put_turned(t, now.number, now.line, now.apart, line_result(a, all, c), now.n);
-        } else if (!t && i < now.n) {
-            T all = of_warp[0][i], other = of_warp[0][i + LINES / 2 < LINES ? i + LINES / 2 : i];
-            for (int w = 1; w < WARPS; w++) {
-                all = plus(all, of_warp[w][i]);
-                other = plus(other, of_warp[w][i + LINES / 2 < LINES ? i + LINES / 2 : i]);
-            }
-            int64_t mine = now.line + i;
-            const S *c = now.of->c ? (const S *)now.of->c + mine * now.of->c_row : NULL;
-            ((S *)now.of->y)[mine * now.of->y_row] = a->gated ? gated_result(all, other) : line_result(a, all, c);
+            float all = sum_of_warps(of_warp, WARPS, i);
+            const int gated = a->gated && !t; /* no heads are gated */
+            S y = gated ? gated_result(all, sum_of_warps(of_warp, WARPS, i + LINES / 2)) : line_result(a, all, c);
+            if (t)
+                put_turned(t, now.number, now.line, now.apart, y, now.n);
+            else if (i < now.n)
+                ((S *)now.of->y)[mine * now.of->y_row] = y;
         }
         if (!more)
             break;

@@ -7,6 +7,14 @@
 #include "cuda/kernels/halves.h"
 #include "cuda/kernels/vector_turns.h"
 
+/* Of one of four lines, which threads count over and over, the sum of what so many warps have of it, in their order. */
+FN float sum_of_warps(float of_warp[][4], int warps, int i)
+{
+    float sum = of_warp[0][i % 4];
+    for (int w = 1; w < warps; w++) sum += of_warp[w][i % 4];
+    return sum;
+}
+
 /* As it is, or with what c points at added to it when it is rounded. */
 FN S added_result(float sum, const S *c) { return c ? OUT(IN(OUT(sum)) + IN(*c)) : OUT(sum); }
 
