@@ -1,8 +1,8 @@
 /* reduce.c: folding axes of arrays of any layout.
  *
- * What is left of the axes in memory order (plan/fold.h) is one of three shapes: rows (the folded axis
- * is innermost), columns (it is not), or neither, which is copied into rows.  Work is cut into fixed
- * pieces, so results do not depend on the number of threads. */
+ * What is left of the axes in memory order (plan/fold.h) is one of three shapes: rows (one axis is
+ * folded, the innermost), columns (the innermost is kept), or neither, which is copied into rows.  Work
+ * is cut into fixed pieces, so results do not depend on the number of threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 #include "cpu/worth.h"
 #include "ops/reduce.h"
 #include "plan/fold.h"
+#include "plan/result.h"
 
 enum { CHUNK = 1 << 16, TILE = MADE_MOST, HALF_ROWS = 8 /* of half types, for a call of the kernel of columns */ };
 
@@ -91,6 +92,36 @@ static void merge_all(enum fold f, enum dtype t, union fold_acc *a, const union 
         for (int64_t i = 0; i < n; i++) merge(f, t, &a[i], &b[i]);
 }
 
+/* Axes that are walked, row-major. */
+struct nest {
+    int n;
+    int shape[MX_MAX_NDIM];
+    int64_t stride[MX_MAX_NDIM];
+};
+
+/* Where the i-th of them begins. */
+static int64_t place_in(const struct nest *w, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = w->n; d-- > 1; i /= w->shape[d]) at += i % w->shape[d] * w->stride[d];
+    return w->n ? at + i * w->stride[0] : at;
+}
+
+/* So many of them are one run, from the i-th on. */
+static int64_t run_from(const struct nest *w, int64_t i)
+{
+    return w->n > 1 ? w->shape[w->n - 1] - i % w->shape[w->n - 1] : INT64_MAX;
+}
+
+static bool walk_too(struct nest *w, const struct fold_group *g)
+{
+    if (g->size > INT32_MAX)
+        return false;
+    w->shape[w->n] = (int)g->size;
+    w->stride[w->n++] = g->stride;
+    return true;
+}
+
 struct reduce_job {
     enum fold fold;
     enum dtype in, out; /* of the arrays */
@@ -98,16 +129,14 @@ struct reduce_job {
     reduce_row_fn *row;
     reduce_rows_fn *rows; /* NULL: rows one by one */
     reduce_col_fn *col;
+    reduce_few_fn *few; /* NULL: by col */
     const char *x;
     char *y;
     size_t in_size, out_size;
-    /* outer keeps, then the fold, then inner keeps, row-major in y */
-    int ndim;
-    int shape[MX_MAX_NDIM];
-    int64_t stride[MX_MAX_NDIM];
-    int64_t folded, folded_stride, inner; /* inner 1: rows */
-    int64_t outer;
-    int64_t times; /* each element counts: what folded axes that are broadcast come to */
+    /* outer keeps, then inner keeps, row-major in y; between or around the outer ones what is folded */
+    struct nest keeps, folds;     /* of rows no folds, which are one run */
+    int64_t outer, folded, inner; /* inner 1: rows */
+    int64_t times;                /* each element counts: what folded axes that are broadcast come to */
     union fold_acc *partial;
     int64_t pieces;
     const struct made *made; /* NULL: the operand is in memory */
@@ -170,9 +199,7 @@ static void store_columns(const struct reduce_job *j, int64_t i, union fold_acc 
 
 static const char *outer_at(const struct reduce_job *j, int64_t i)
 {
-    const char *p = j->x;
-    for (int d = j->ndim; d-- > 1; i /= j->shape[d]) p += i % j->shape[d] * j->stride[d] * (int64_t)j->in_size;
-    return j->ndim ? p + i * j->stride[0] * (int64_t)j->in_size : p;
+    return j->x + place_in(&j->keeps, i) * (int64_t)j->in_size;
 }
 
 /* One contiguous run, half types through a tile of float32. */
@@ -274,18 +301,48 @@ static reduce_rows_fn *rows_kernel(const struct reduce_job *j)
     return j->in == j->out && j->times == 1 ? cpu->reduce->rows[j->fold][j->in] : NULL;
 }
 
+/* The step from a row to the next, in a run of them. */
+static int64_t row_step(const struct reduce_job *j) { return j->keeps.n ? j->keeps.stride[j->keeps.n - 1] : 0; }
+
+/* Rows of half types of which several are widened at once. */
+static void fold_half_rows(const struct reduce_job *j, int64_t begin, int64_t end)
+{
+    const union fold_acc none = reduce_identity(j->fold, j->in);
+    float tile[TILE];
+    double fold[TILE];
+    for (int64_t rows; begin < end; begin += rows) {
+        const char *x = outer_at(j, begin);
+        int64_t step = row_step(j);
+        rows = least(least(end - begin, run_from(&j->keeps, begin)), TILE / j->folded);
+        for (int64_t i = 0, m; i < rows; i += m) {
+            m = step == j->folded ? rows : 1;
+            cpu->cast[j->in][DT_float32](tile + i * j->folded, x + i * step * (int64_t)j->in_size,
+                                         (size_t)(m * j->folded));
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            union fold_acc acc = none;
+            j->row(&acc, tile + i * j->folded, (size_t)j->folded);
+            fold[i] = acc.f;
+        }
+        cpu->cast[DT_float64][j->out](j->y + begin * (int64_t)j->out_size, fold, (size_t)rows);
+    }
+}
+
 static void fold_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct reduce_job *j = ctx;
     const union fold_acc none = reduce_identity(j->fold, j->in);
     bool plain = j->folded <= CHUNK && !j->made && j->work == j->in;
-    if (plain && j->rows && j->ndim) {
-        int last = j->ndim - 1;
+    if (plain && j->rows && j->keeps.n) {
         for (int64_t rows; begin < end; begin += rows) {
-            rows = last ? least(end - begin, j->shape[last] - begin % j->shape[last]) : end - begin;
-            j->rows(j->y + begin * (int64_t)j->out_size, outer_at(j, begin), j->stride[last], (size_t)rows,
+            rows = least(end - begin, run_from(&j->keeps, begin));
+            j->rows(j->y + begin * (int64_t)j->out_size, outer_at(j, begin), row_step(j), (size_t)rows,
                     (size_t)j->folded);
         }
+        return;
+    }
+    if (j->work != j->in && j->times == 1 && !j->made && j->folded <= TILE / 2) {
+        fold_half_rows(j, begin, end);
         return;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -318,19 +375,21 @@ static void reduce_pieces(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* Rows of columns that are one run. */
 static void col_tile(const struct reduce_job *j, union fold_acc *acc, const char *x, int64_t rows, size_t cols)
 {
+    int64_t stride = j->folds.n ? j->folds.stride[j->folds.n - 1] : 0;
     if (j->work == j->in) {
-        j->col(acc, x, j->folded_stride, (size_t)rows, cols);
+        j->col(acc, x, stride, (size_t)rows, cols);
         return;
     }
     float tile[HALF_ROWS * REDUCE_COLS];
-    bool gapless = j->folded_stride == (int64_t)cols, any_order = j->fold == FOLD_MIN || j->fold == FOLD_MAX;
+    bool gapless = stride == (int64_t)cols, any_order = j->fold == FOLD_MIN || j->fold == FOLD_MAX;
     int64_t step = gapless && any_order ? HALF_ROWS * REDUCE_COLS / (int64_t)cols : HALF_ROWS;
     for (int64_t r = 0; r < rows; r += step) {
         size_t m = (size_t)least(rows - r, step), runs = gapless ? 1 : m;
         for (size_t i = 0; i < runs; i++)
-            cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * j->folded_stride * (int64_t)j->in_size,
+            cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * stride * (int64_t)j->in_size,
                                          gapless ? m * cols : cols);
         j->col(acc, tile, (int64_t)cols, m, cols);
     }
@@ -391,10 +450,76 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
         for (size_t c = 0; c < cols; c++) acc[c] = first;
         if (m > 0 && j->made)
             made_tile_of_cols(j, acc, i, r0, m, c0, (int64_t)cols);
-        else if (m > 0)
-            col_tile(j, acc, outer_at(j, i) + (r0 * j->folded_stride + c0) * (int64_t)j->in_size, m, cols);
+        const char *x = j->made ? NULL : outer_at(j, i) + c0 * (int64_t)j->in_size;
+        for (int64_t r = r0, run; x && r < r0 + m; r += run) {
+            run = least(r0 + m - r, run_from(&j->folds, r));
+            col_tile(j, acc, x + place_in(&j->folds, r) * (int64_t)j->in_size, run, cols);
+        }
         if (!j->partial)
             store_columns(j, i * j->inner + c0, acc, (int64_t)cols);
+    }
+}
+
+/* The kernel of so few rows that they are folded without accumulators, as many of half types as are widened together;
+ * else NULL.  Sums are multiplied with `times` as a float32 that is exact. */
+static reduce_few_fn *few_kernel(const struct reduce_job *j)
+{
+    bool half = j->work != j->in;
+    int64_t times = j->fold == FOLD_PROD ? 1 : 1 << 24, rows = half ? HALF_ROWS : REDUCE_ROWS;
+    if (j->in != j->out || j->times > times || j->folded > rows || (j->fold == FOLD_PROD && half))
+        return NULL;
+    return cpu->reduce->few[j->fold][j->work];
+}
+
+/* n rows of results, of which each element counts j->times. */
+static void fold_these(const struct reduce_job *j, void *y, const void *x, int64_t step, int64_t n, const int64_t *at,
+                       int64_t cols)
+{
+    j->few(y, x, step, (size_t)n, at, (size_t)j->folded, (size_t)cols);
+    if (j->times > 1 && j->fold == FOLD_SUM) {
+        uint64_t times;
+        cpu->cast[DT_int64][j->work](&times, &j->times, 1);
+        cpu->binary[BINARY_multiply][j->work](y, y, 1, &times, 0, (size_t)(n * cols));
+    }
+}
+
+/* The same of half types, as many as are widened together. */
+static void fold_halves(const struct reduce_job *j, char *y, const char *x, int64_t step, int64_t n, const int64_t *at,
+                        int64_t cols)
+{
+    float tile[HALF_ROWS * REDUCE_COLS], fold[HALF_ROWS * REDUCE_COLS];
+    int64_t each = j->folded * cols, in[HALF_ROWS];
+    bool gapless = step == each || n == 1;
+    for (int64_t r = 0; r < j->folded; r++) {
+        in[r] = r * cols;
+        gapless &= at[r] == in[r];
+    }
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = least(n - i, HALF_ROWS * REDUCE_COLS / each);
+        for (int64_t r = 0; r < m * j->folded; r += gapless ? m * j->folded : 1)
+            cpu->cast[j->in][DT_float32](tile + r * cols,
+                                         x + ((i + r / j->folded) * step + at[r % j->folded]) * (int64_t)j->in_size,
+                                         (size_t)(gapless ? m * each : cols));
+        fold_these(j, fold, tile, each, m, in, cols);
+        cpu->cast[DT_float32][j->out](y + i * cols * (int64_t)j->out_size, fold, (size_t)(m * cols));
+    }
+}
+
+/* As fold_cols, of few rows. */
+static void fold_few(void *ctx, int64_t begin, int64_t end)
+{
+    const struct reduce_job *j = ctx;
+    int64_t tiles = ceil_div(j->inner, REDUCE_COLS), at[REDUCE_ROWS];
+    for (int64_t r = 0; r < j->folded; r++) at[r] = place_in(&j->folds, r);
+    for (int64_t k = begin, n; k < end; k += n) {
+        int64_t i = k / tiles, c0 = k % tiles * REDUCE_COLS, cols = least(j->inner - c0, REDUCE_COLS);
+        char *y = j->y + (i * j->inner + c0) * (int64_t)j->out_size;
+        const char *x = outer_at(j, i) + c0 * (int64_t)j->in_size;
+        n = tiles > 1 ? 1 : least(end - k, run_from(&j->keeps, i));
+        if (j->work == j->in)
+            fold_these(j, y, x, row_step(j), n, at, cols);
+        else
+            fold_halves(j, y, x, row_step(j), n, at, cols);
     }
 }
 
@@ -447,7 +572,7 @@ static int run_cols(struct reduce_job *j)
     j->pieces = pieces_of_cols(n, j->folded, j->inner);
     if (j->pieces == 1) {
         int64_t grain = WORTH_FOLDED / ((j->folded + 1) * (j->inner < REDUCE_COLS ? j->inner : REDUCE_COLS));
-        pool_for(n, grain ? grain : 1, fold_cols, j);
+        pool_for(n, grain ? grain : 1, j->few ? fold_few : fold_cols, j);
         return 0;
     }
     j->partial = mx_malloc((size_t)(n * j->pieces) * REDUCE_COLS * sizeof *j->partial);
@@ -460,31 +585,24 @@ static int run_cols(struct reduce_job *j)
     return 0;
 }
 
-/* Rows or columns that are folded where they are.  False if there is more than one folded group, or none where such
- * kernels look for it, or if the kept ones are not in the result's order. */
+/* Rows or columns that are folded where they are.  False if several axes are folded, the innermost or some around few
+ * columns, or if the kept ones are not in the result's order. */
 static bool reduce_in_place(struct reduce_job *j, const struct fold_plan *p)
 {
-    int at = -1;
-    for (int i = 0; i < p->n; i++)
-        if (p->group[i].folded) {
-            if (at >= 0)
-                return false;
-            at = i;
-        }
-    if (!p->in_order || at < 0 || at < p->n - 2 || p->group[p->n - 1].stride != 1)
+    if (!p->in_order || p->n == 0 || p->group[p->n - 1].stride != 1)
         return false;
-    j->folded = p->group[at].size;
-    j->folded_stride = p->group[at].stride;
-    j->inner = at == p->n - 1 ? 1 : p->group[p->n - 1].size;
-    j->ndim = at;
+    const struct fold_group *last = &p->group[p->n - 1];
     j->outer = 1;
-    for (int i = 0; i < at; i++) {
-        if (p->group[i].size > INT32_MAX)
+    for (int i = 0; i < p->n - 1; i++) {
+        const struct fold_group *g = &p->group[i];
+        if (!walk_too(g->folded ? &j->folds : &j->keeps, g))
             return false;
-        j->shape[i] = (int)p->group[i].size;
-        j->stride[i] = p->group[i].stride;
-        j->outer *= p->group[i].size;
+        j->outer *= g->folded ? 1 : g->size;
     }
+    if (last->folded ? j->folds.n > 0 : j->folds.n > 1 && last->size < FEW_COLUMNS)
+        return false;
+    j->folded = p->folded;
+    j->inner = last->folded ? 1 : last->size;
     return true;
 }
 
@@ -495,16 +613,11 @@ static int fill_empty(struct reduce_job *j, int64_t n)
     return 0;
 }
 
-int run_reduce(const struct run *r)
+/* Folds x into y, which has memory. */
+static int reduce_into(mx y, mx x, enum fold fold, const bool *folds)
 {
-    const struct reduce_args *a = r->args;
-    mx x = r->x[0], y = r->y[0];
-    bool folds[MX_MAX_NDIM] = { 0 };
-    for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
-    if (out_new(r, 0))
-        return 1;
     enum dtype t = x->dtype;
-    struct reduce_job j = { .fold = a->fold,
+    struct reduce_job j = { .fold = fold,
                             .in = t,
                             .out = y->dtype,
                             .work = dtype_is_half(t) ? DT_float32 : t,
@@ -520,8 +633,10 @@ int run_reduce(const struct run *r)
     fold_plan_of(&p, x, folds);
     j.times = p.times;
     j.rows = rows_kernel(&j);
-    if (reduce_in_place(&j, &p))
+    if (reduce_in_place(&j, &p)) {
+        j.few = few_kernel(&j);
         return j.inner == 1 ? reduce_all_rows(&j) : run_cols(&j);
+    }
     MX_SCOPE(NULL);
     mx_own hold = { NULL };
     mx z = fold_last(x, folds);
@@ -530,13 +645,58 @@ int run_reduce(const struct run *r)
         j.x = host(z);
         j.outer = p.results;
         j.folded = p.folded;
-        j.folded_stride = j.inner = 1;
-        j.stride[0] = j.folded;
-        j.ndim = 1;
+        j.inner = 1;
+        j.keeps.n = 1;
+        j.keeps.stride[0] = j.folded;
         failed = reduce_all_rows(&j);
     }
     mx_drop(&hold);
     return failed;
+}
+
+/* x of another shape, where axes that differ have one element in memory. */
+static mx repeated(mx x, const int *shape)
+{
+    mx y = array_alias(x);
+    if (is_nil(y))
+        return y;
+    y->size = 1;
+    for (int i = 0; i < y->ndim; i++) {
+        y->strides[i] = shape[i] == x->shape[i] ? x->strides[i] : 0;
+        y->shape[i] = shape[i];
+        y->size *= shape[i];
+    }
+    array_note_layout(y);
+    return y;
+}
+
+/* What is the same along kept axes is folded once, and copied to all of them. */
+static int reduce_once(mx y, mx x, enum fold fold, const bool *folds)
+{
+    MX_SCOPE(NULL);
+    int from[MX_MAX_NDIM], to[MX_MAX_NDIM];
+    for (int i = 0; i < x->ndim; i++) {
+        from[i] = !folds[i] && x->strides[i] == 0 ? 1 : x->shape[i];
+        to[i] = folds[i] ? 1 : from[i];
+    }
+    mx once = repeated(x, from), z = array_new(y->dtype, y->ndim, to);
+    if (is_nil(once) || is_nil(z) || result_new(NULL, z))
+        return 1;
+    z->status = READY;
+    mx all = repeated(z, y->shape);
+    return is_nil(all) || reduce_into(z, once, fold, folds) || copy_to_row_major(host(y), all);
+}
+
+int run_reduce(const struct run *r)
+{
+    const struct reduce_args *a = r->args;
+    mx x = r->x[0], y = r->y[0];
+    bool folds[MX_MAX_NDIM] = { 0 }, repeats = false;
+    for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
+    for (int i = 0; i < x->ndim; i++) repeats |= !folds[i] && x->strides[i] == 0 && x->shape[i] > 1;
+    if (out_new(r, 0))
+        return 1;
+    return (repeats && x->size ? reduce_once : reduce_into)(y, x, a->fold, folds);
 }
 
 /* A row-major array as (outer, folded, inner), where one stretch of its axes is folded. */

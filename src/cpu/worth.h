@@ -33,6 +33,7 @@ enum {
     FEW_ACROSS = 8,          /* and with those that are not transposed */
     FEW_QUERIES = 8,         /* of one head of keys, which read K and V where they lie */
     PACK_FOR_SELF = 4,       /* threads that each pack what it multiplies; fewer pack it for all */
+    FEW_COLUMNS = 16,        /* kept beside each other, below which several axes are folded as copied rows */
     LONG_ROW = 1 << 17,      /* elements of a row that several threads sort together */
 };
 

@@ -1,5 +1,6 @@
-/* The reductions of rows of every instruction-set level, called directly, against plain loops: each row as it is alone
- * bit for bit, whatever is beside it, nothing read behind the last one, nothing written behind the results. */
+/* The reductions of rows of every instruction-set level, and of columns of a few, called directly, against plain loops:
+ * each row is as it is alone bit for bit, whatever is beside it, nothing is read behind the last one, nothing written
+ * behind the results. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,15 +53,14 @@ enum { SOME_ROWS = sizeof some_rows / sizeof *some_rows };
 TEST_BOTH(sums)
 TEST_BOTH(products)
 TEST_BOTH(extremes)
+TEST_BOTH(few)
 TEST_BOTH(absent)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_sums), cmocka_unit_test(test_products), cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_few),  cmocka_unit_test(test_absent),
     };
     return cmocka_run_group_tests(tests, before_all, NULL);
 }

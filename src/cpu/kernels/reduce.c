@@ -257,10 +257,11 @@ static void sum_cols_c64(union fold_acc *acc, const void *x, int64_t stride, siz
 #define max_cols_b8 any_cols_b8
 const struct reduce_kernels LEVEL(reduce_kernels) = {
 /* clang-format off */
-#define TYPES(X, form, id)                                                                       \
+#define NUMBERS(X, form, id)                                                                      \
     X(form, id, int8, i8) X(form, id, int16, i16) X(form, id, int32, i32) X(form, id, int64, i64) \
     X(form, id, uint8, u8) X(form, id, uint16, u16) X(form, id, uint32, u32) X(form, id, uint64, u64) \
-    X(form, id, float32, f32) X(form, id, float64, f64) X(form, id, complex64, c64) X(form, id, bool_, b8)
+    X(form, id, float32, f32) X(form, id, float64, f64)
+#define TYPES(X, form, id) NUMBERS(X, form, id) X(form, id, complex64, c64) X(form, id, bool_, b8)
 /* clang-format on */
 #define ROW_OF(form, id, dtype, suffix) [DT_##dtype] = form##_##suffix,
 #define COL_OF(form, id, dtype, suffix) [DT_##dtype] = form##_cols_##suffix,
@@ -274,10 +275,10 @@ const struct reduce_kernels LEVEL(reduce_kernels) = {
              [REDUCE_MAX] = { TYPES(ROW_OF, max, ) },
              [REDUCE_ALL] = { [DT_bool_] = all_b8 },
              [REDUCE_ANY] = { [DT_bool_] = any_b8 } },
-    .rows = { [REDUCE_SUM] = BOTH(sum_rows),
-              [REDUCE_PROD] = BOTH(prod_rows),
-              [REDUCE_MIN] = BOTH(min_rows),
-              [REDUCE_MAX] = BOTH(max_rows) },
+    .rows = { [REDUCE_SUM] = { NUMBERS(ROW_OF, sum_rows, ) },
+              [REDUCE_PROD] = { NUMBERS(ROW_OF, prod_rows, ) },
+              [REDUCE_MIN] = { NUMBERS(ROW_OF, min_rows, ) },
+              [REDUCE_MAX] = { NUMBERS(ROW_OF, max_rows, ) } },
     .dot = BOTH(dot),
     .dot_rows = BOTH(dot_rows),
     .spread = BOTH(spread),
@@ -288,6 +289,10 @@ const struct reduce_kernels LEVEL(reduce_kernels) = {
              [REDUCE_MAX] = { TYPES(COL_OF, max, ) },
              [REDUCE_ALL] = { [DT_bool_] = all_cols_b8 },
              [REDUCE_ANY] = { [DT_bool_] = any_cols_b8 } },
+    .few = { [REDUCE_SUM] = { NUMBERS(ROW_OF, sum_few, ) },
+             [REDUCE_PROD] = { NUMBERS(ROW_OF, prod_few, ) },
+             [REDUCE_MIN] = { NUMBERS(ROW_OF, min_few, ) },
+             [REDUCE_MAX] = { NUMBERS(ROW_OF, max_few, ) } },
     .find = { TYPES(ROW_OF, find, ) },
     .places = { BOTH(min_places), BOTH(max_places) },
     .softmax = BOTH(softmax),

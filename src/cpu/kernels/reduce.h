@@ -42,6 +42,9 @@ typedef void reduce_dot_rows_fn(void *z, const void *x, const void *y, size_t ro
 /* acc[j] = fold of acc[j] and x[i * stride + j] over `rows` rows; stride in elements, cols <= REDUCE_COLS. */
 typedef void reduce_col_fn(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols);
 enum { REDUCE_COLS = 512, REDUCE_ROWS = 32 /* that are folded before they go into acc */ };
+/* y[i * cols + j] = fold of x[i * step + at[k] + j] over `rows` rows from nothing, for n rows of results; rows no more
+ * than REDUCE_ROWS, cols than REDUCE_COLS, y of x's type. */
+typedef void reduce_few_fn(void *y, const void *x, int64_t step, size_t n, const int64_t *at, size_t rows, size_t cols);
 enum { NARROW = 64 /* columns, which do not fill vectors well */ };
 
 /* Where in x[0..n) the first element equal to the extreme is (for floats, the first NaN if it is one); n if nowhere. */
@@ -55,12 +58,13 @@ typedef void logsumexp_fn(double *log, double *most, const void *x, size_t rows,
 
 struct reduce_kernels {
     reduce_row_fn *row[REDUCE_COUNT][DT_COUNT];   /* half types: cast to float32 first */
-    reduce_rows_fn *rows[REDUCE_COUNT][DT_COUNT]; /* float32 and float64, of the folds they have */
+    reduce_rows_fn *rows[REDUCE_COUNT][DT_COUNT]; /* integers, float32 and float64, of the folds they have */
     reduce_dot_fn *dot[DT_COUNT];                 /* float32 and float64 */
     reduce_dot_rows_fn *dot_rows[DT_COUNT];
     reduce_dot_fn *spread[DT_COUNT];           /* as `dot` of x - y[0] with itself, */
     reduce_dot_rows_fn *spread_rows[DT_COUNT]; /* and as dot_rows of x[i] - y[i] for each row */
     reduce_col_fn *col[REDUCE_COUNT][DT_COUNT];
+    reduce_few_fn *few[REDUCE_COUNT][DT_COUNT]; /* as rows */
     find_fn *find[DT_COUNT];
     places_fn *places[2][DT_COUNT]; /* of the least and of the largest; float32 and float64 */
     softmax_fn *softmax[DT_COUNT];  /* float32 and float64 */
