@@ -194,11 +194,30 @@ FN struct angle_f32 angle_near_f32(float x)
     return angle_wide_f32(x);
 #endif
 }
-/* Any other angle. */
+
+/* Any other angle: m 2^e times 2 / pi modulo 4 as a whole number of 2^-62 quarters, from the 96 bits of 2 / pi that
+ * matter (angle_far_f64): no float32 but 0 is nearer than 1.6e-9 to a multiple of pi/2.  The table has two words at
+ * each place, and starts with 32 zero bits.  Without a branch, and defined for near angles too, for the CPU's loops. */
+#ifdef __CUDACC__
+__attribute__((noinline, unused)) static struct angle_f32 angle_far_f32(float x)
+#else
 FN struct angle_f32 angle_far_f32(float x)
+#endif
 {
-    struct angle_f64 d = angle_far_f64(x);
-    struct angle_f32 y = { (float)d.r, (float)(d.r - (float)d.r), d.quarter };
+    static const uint64_t two_over_pi[] = { 0x00000000a2f9836e, 0xa2f9836e4e441529, 0x4e441529fc2757d1,
+                                            0xfc2757d1f534ddc0, 0xf534ddc0db629599, 0xdb6295993c439041,
+                                            0x3c439041fe5163ab };
+    uint32_t u = bits_f32(x), e = u >> 23 & 255, at = e < 120 ? 0 : e - 120;
+    uint64_t m = (u & 0x7fffff) | 0x800000, by = at % 32, k = at / 32;
+    uint64_t turn = (m * (uint32_t)(two_over_pi[k] << by >> 32) << 32) +
+                    m * (uint32_t)(two_over_pi[k + 1] << by >> 32) +
+                    (m * (uint32_t)(two_over_pi[k + 2] << by >> 32) >> 32);
+    uint64_t quarter = (turn + 0x2000000000000000u) >> 62, part = turn - (quarter << 62);
+    double high = f64_bits(0x4330000000000000u | (part >> 32 ^ 0x80000000u)) - (0x1p52 + 0x1p31);
+    double low = f64_bits(0x4330000000000000u | (part & 0xffffffffu)) - 0x1p52;
+    double d = (high * 0x1p32 + low) * 0x1.921fb54442d18p-62;
+    d = e == 255 ? x - x : x < 0 ? -d : d;
+    struct angle_f32 y = { (float)d, (float)(d - (float)d), x < 0 ? -(uint32_t)quarter : (uint32_t)quarter };
     return y;
 }
 
@@ -229,6 +248,29 @@ FN float m_tan_near_f32(float x) { return x == 0 ? x : tan_of_f32(angle_wide_f32
 FN float m_sin_f32(float x) { return m_is_near_f32(x) ? m_sin_near_f32(x) : sin_of_f32(angle_far_f32(x)); }
 FN float m_cos_f32(float x) { return m_is_near_f32(x) ? m_cos_near_f32(x) : cos_of_f32(angle_far_f32(x)); }
 FN float m_tan_f32(float x) { return m_is_near_f32(x) ? m_tan_near_f32(x) : tan_of_f32(angle_far_f32(x)); }
+
+#ifndef __CUDACC__ /* the same without a branch */
+FN struct angle_f32 angle_of_f32(int is_near, struct angle_f32 near, struct angle_f32 far)
+{
+    struct angle_f32 y = { is_near ? near.r : far.r, is_near ? near.tail : far.tail,
+                           is_near ? near.quarter : far.quarter };
+    return y;
+}
+FN float m_sin_any_f32(float x)
+{
+    float y = sin_of_f32(angle_of_f32(m_is_near_f32(x), angle_near_f32(x), angle_far_f32(x)));
+    return x == 0 ? x : y;
+}
+FN float m_cos_any_f32(float x)
+{
+    return cos_of_f32(angle_of_f32(m_is_near_f32(x), angle_near_f32(x), angle_far_f32(x)));
+}
+FN float m_tan_any_f32(float x)
+{
+    float y = tan_of_f32(angle_of_f32(m_is_near_f32(x), angle_wide_f32(x), angle_far_f32(x)));
+    return x == 0 ? x : y;
+}
+#endif
 
 /* (arcsin(s) - s) / s for z = s^2 <= 1/4 */
 FN float asin_tail_f32(float z)

@@ -2,7 +2,8 @@
  *
  * Formulas that reduce an angle, and remainder, take a branch where an operand is far, which
  * keeps a loop from being vectorized, and a power has cases that few operands are.  Their near twins have none; where
- * near_for_<type> holds for every operand (both_near_for_<type> for every pair) they give the same. */
+ * near_for_<type> holds for every operand (both_near_for_<type> for every pair) they give the same.  Angles of float32
+ * have twins without a branch for any operand as well. */
 
 typedef float unary_f32(float), binary_f32(float, float);
 typedef double unary_f64(double), binary_f64(double, double);
@@ -47,6 +48,12 @@ FN unary_f64 *near_unary_f64(unary_f64 *f)
 {
     return f == sin_f64 ? m_sin_near_f64 : f == cos_f64 ? m_cos_near_f64 : f == tan_f64 ? m_tan_near_f64 : NULL;
 }
+/* What to compute with where an operand is far. */
+FN unary_f32 *any_unary_f32(unary_f32 *f)
+{
+    return f == sin_f32 ? m_sin_any_f32 : f == cos_f32 ? m_cos_any_f32 : f == tan_f32 ? m_tan_any_f32 : f;
+}
+FN unary_f64 *any_unary_f64(unary_f64 *f) { return f; }
 FN unary_c64 *near_unary_c64(unary_c64 *f)
 {
     return f == exp_c64       ? exp_near_c64
