@@ -37,4 +37,5 @@ static void give_all(void)
     pthread_mutex_unlock(&forking);
 }
 
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(take_all, give_all, give_all); }
+/* Told first, done last: who has to wait for other threads before a fork does while they can go on. */
+__attribute__((constructor(101))) static void survive_fork(void) { pthread_atfork(take_all, give_all, give_all); }

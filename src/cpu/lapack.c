@@ -169,4 +169,13 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define IS_COMPLEX 1
 #include "cpu/lapack.inc"
 
-bool lapack_open(void *library) { return open_f32(library) && open_f64(library) && open_c64(library); }
+bool lapack_open(void *library)
+{
+    if (!open_f32(library) || !open_f64(library) || !open_c64(library))
+        return false;
+    float one = 1;
+    const int n = 1;
+    int info;
+    blas_f32.potrf("L", &n, &one, &n, &info, 1); /* which has a buffer made */
+    return true;
+}

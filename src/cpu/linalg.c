@@ -28,6 +28,70 @@
 #include "ops/linalg.h"
 #include "plan/factor.h"
 
+/* ---- OpenBLAS's memory
+ *
+ * OpenBLAS works in a buffer for each thread in it, keeps those it has made, the first when it is opened, and ends the
+ * process where it can make no more.  How many it has made cannot be known: so who is not alone in it looks whether
+ * there is room for another one for each of the others, and where there is not waits. */
+
+LOCK(door, LOCK_LEAF);
+static pthread_cond_t one_left = PTHREAD_COND_INITIALIZER;
+static int inside, forks; /* threads in OpenBLAS; those that fork */
+
+/* Bytes of so many, and some for what others ask for meanwhile. */
+static size_t room_for(int buffers) { return ((size_t)buffers * 32 + 8) << 20; }
+
+static bool has_room(int buffers)
+{
+    void *p = mmap(NULL, room_for(buffers), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    munmap(p, room_for(buffers));
+    return true;
+}
+
+/* To be called before a thread enters OpenBLAS, and after. */
+static void blas_enter(void)
+{
+    lock_take(&door);
+    while (forks || (inside && !has_room(inside))) pthread_cond_wait(&one_left, &door.mutex);
+    inside++;
+    lock_give(&door);
+}
+
+static void blas_leave(void)
+{
+    lock_take(&door);
+    inside--;
+    pthread_cond_broadcast(&one_left);
+    lock_give(&door);
+}
+
+/* It has a lock of its own, which a child would find taken for ever by a thread that is not there: so nobody is in it
+ * while a thread forks.  That comes before all other locks are taken, which core/lock.c told pthread_atfork first. */
+static void empty_blas(void)
+{
+    lock_take(&door);
+    forks++;
+    while (inside) pthread_cond_wait(&one_left, &door.mutex);
+    lock_give(&door);
+}
+
+static void reopen_blas(void)
+{
+    lock_take(&door);
+    forks--;
+    pthread_cond_broadcast(&one_left);
+    lock_give(&door);
+}
+
+static void forget_others(void)
+{
+    inside = forks = 0;
+    pthread_cond_init(&one_left, NULL);
+}
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(empty_blas, reopen_blas, forget_others); }
+
 /* ---- OpenBLAS, opened when it is first needed
  *
  * It makes threads when it is loaded: loaded with the program, before main, these would take signals that the program
@@ -69,6 +133,11 @@ static void *open_alone(const char *path)
 static int open_blas(const char *name)
 {
     char path[PATH_MAX];
+    const int buffers = 3; /* as much as itself, one it makes when it is loaded, and the first that is worked in */
+    if (!has_room(buffers)) {
+        mx_fail_memory(room_for(buffers));
+        return 1;
+    }
     beside_us(path, sizeof path);
     sigset_t before = signals_block();
     void *library = open_alone(path);
@@ -95,67 +164,6 @@ static int need_blas(const char *name)
     lock_give(&opening);
     return failed;
 }
-
-/* ---- OpenBLAS's memory
- *
- * OpenBLAS works in a buffer for each thread in it, keeps those it has made, and ends the process where it can make no
- * more.  So who may need a new one looks whether there is room for it, and where there is not waits for an old one. */
-
-LOCK(door, LOCK_LEAF);
-static pthread_cond_t one_left = PTHREAD_COND_INITIALIZER;
-static int inside, fresh, made; /* threads in OpenBLAS; those of them who may make a buffer; buffers made before */
-
-static bool has_room(int buffers)
-{
-    size_t bytes = ((size_t)buffers * 32 + 8) << 20; /* 32 MiB each, and some for what else is asked for meanwhile */
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return false;
-    munmap(p, bytes);
-    return true;
-}
-
-enum admission { REFUSED, OLD_BUFFER, NEW_BUFFER };
-
-/* To be called before a thread enters OpenBLAS. */
-static enum admission blas_enter(void)
-{
-    enum admission how = REFUSED;
-    lock_take(&door);
-    while (how == REFUSED) {
-        if (inside - fresh < made)
-            how = OLD_BUFFER;
-        else if (has_room(fresh + 1))
-            how = NEW_BUFFER;
-        else if (inside)
-            pthread_cond_wait(&one_left, &door.mutex);
-        else
-            break;
-    }
-    inside += how != REFUSED;
-    fresh += how == NEW_BUFFER;
-    lock_give(&door);
-    return how;
-}
-
-static void blas_leave(enum admission how)
-{
-    lock_take(&door);
-    inside--;
-    fresh -= how == NEW_BUFFER;
-    made += how == NEW_BUFFER;
-    pthread_cond_broadcast(&one_left);
-    lock_give(&door);
-}
-
-/* Who was in it in the parent is not in the child, and keeps a buffer there. */
-static void forget_lapack(void)
-{
-    made -= inside - fresh;
-    inside = fresh = 0;
-    pthread_cond_init(&one_left, NULL);
-}
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_lapack); }
 
 /* ---- one matrix
  *
@@ -204,17 +212,17 @@ static void note_failure(struct linalg_job *j, int64_t i)
 static void some_with(struct linalg_job *j, char *room, int64_t begin, int64_t end)
 {
     struct scratch s = { .p = room };
-    enum admission entry = s.p ? blas_enter() : REFUSED;
-    if (entry == REFUSED) {
+    if (!room) {
         atomic_store(&j->no_memory, true);
         return;
     }
+    blas_enter();
     for (int64_t i = begin; i < end; i++) {
         s.used = 0;
         if (j->one(j, i, &s))
             note_failure(j, i);
     }
-    blas_leave(entry);
+    blas_leave();
 }
 
 static void some(void *ctx, int64_t begin, int64_t end)

@@ -56,7 +56,8 @@ extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
  * call LAPACK; the others must not, but for what works in its arguments alone. */
 void linalg_share(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
 
-/* Finds LAPACK's functions in an opened library, before any of them is called; are they all there? */
+/* Finds LAPACK's functions in an opened library, before any of them is called, and has it make its first buffer; are
+ * they all there? */
 bool lapack_open(void *library);
 
 #endif
