@@ -246,8 +246,8 @@ struct qmm {
     bool unpacked;         /* codes are made numbers for few rows too */
     atomic_bool beyond;    /* few rows have numbers whose sums over codes and for biases may both be infinite */
     int64_t strips, strip; /* of a group, and columns of one */
-    int64_t stretch, most; /* of all rows; rows of the largest group */
-    size_t space;          /* floats, of each thread */
+    int64_t stretch, pieces;
+    size_t space; /* floats, of each thread */
     float *room;
 };
 
@@ -458,28 +458,34 @@ static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n,
     }
 }
 
-static int64_t stretches(const struct qmm *q) { return ceil_div(q->depth, q->stretch); }
-
-/* Rows of groups in panels: PACKED of them, of one stretch, at a time. */
+/* Rows of groups in panels, PACKED of them, of one stretch, at a time.  There are `pieces` of what a group has, which
+ * are dealt out apart where groups are few. */
 enum { PACKED = 4 };
-static int64_t packs(const struct qmm *q, int64_t rows) { return ceil_div(rows, PACKED * q->g->mr); }
+static int64_t packs(const struct qmm *q, int64_t rows)
+{
+    return ceil_div(rows, PACKED * q->g->mr) * ceil_div(q->depth, q->stretch);
+}
+
+static void pack_rows(const struct qmm *q, int64_t group, int64_t pack)
+{
+    const struct pair_group *g = &q->pairs->group[group];
+    int64_t mr = q->g->mr, stretches = ceil_div(q->depth, q->stretch), first = g->first * q->rows,
+            rows = g->n * q->rows;
+    int64_t k = pack % stretches * q->stretch, depth = least(q->stretch, q->depth - k);
+    int64_t row = pack / stretches * PACKED * mr, stride = mr * gemm_steps(q->g, depth);
+    float *to = q->panels + (first + group * mr) * gemm_steps(q->g, q->deep) +
+                ceil_div(rows, mr) * mr * gemm_steps(q->g, k) + row / mr * stride;
+    const float *from = q->spread + (first + row) * q->deep;
+    const void *x = q->g->pace > 1 ? (const void *)((const uint16_t *)from + k) : from + k;
+    gemm_pack(q->g, true, to, stride, x, apart(q, q->deep), 1, least(rows - row, PACKED * mr), depth);
+}
 
 static void pack_quantized(void *ctx, int64_t begin, int64_t end)
 {
     const struct qmm *q = ctx;
-    int64_t mr = q->g->mr, each = packs(q, q->most) * stretches(q);
     for (int64_t i = begin; i < end; i++) {
-        int64_t group = i / each, k = i % stretches(q) * q->stretch, depth = least(q->stretch, q->depth - k);
-        int64_t row = i % each / stretches(q) * PACKED * mr, stride = mr * gemm_steps(q->g, depth);
-        const struct pair_group *g = &q->pairs->group[group];
-        int64_t first = g->first * q->rows, rows = g->n * q->rows;
-        if (few(q, rows) || row >= rows)
-            continue;
-        float *to = q->panels + (first + group * mr) * gemm_steps(q->g, q->deep) +
-                    ceil_div(rows, mr) * mr * gemm_steps(q->g, k) + row / mr * stride;
-        const float *from = q->spread + (first + row) * q->deep;
-        const void *x = q->g->pace > 1 ? (const void *)((const uint16_t *)from + k) : from + k;
-        gemm_pack(q->g, true, to, stride, x, apart(q, q->deep), 1, least(rows - row, PACKED * mr), depth);
+        int64_t group = i / q->pieces, rows = q->pairs->group[group].n * q->rows;
+        for (int64_t k = i % q->pieces; k < packs(q, rows) && !few(q, rows); k += q->pieces) pack_rows(q, group, k);
     }
 }
 
@@ -501,7 +507,6 @@ static int multiply_packed(struct qmm *q)
     for (int64_t g = 0; g < p->groups; g++) most = p->group[g].n > most ? p->group[g].n : most;
     most *= q->rows;
     bool many = !few(q, most);
-    q->most = most;
     int threads = total * q->columns * q->depth < 2 * WORTH_MULTIPLIED ? 1 : pool_threads();
     int64_t unit = q->transpose ? 8 : q->block;
     const bool scarce = ceil_div(q->wide, STRIP) * p->groups < 6 * threads; /* a late thread would hold others up */
@@ -532,9 +537,10 @@ static int multiply_packed(struct qmm *q)
         q->unpacked = true;
         return multiply_packed(q);
     }
+    q->pieces = p->groups < 4 * threads ? packs(q, most) : 1;
+    int64_t n = p->groups * q->pieces;
     if (many)
-        pool_for(p->groups * packs(q, most) * stretches(q), 1 + WORTH_MOVED / (PACKED * q->g->mr * q->stretch),
-                 pack_quantized, q);
+        pool_for(n, 1 + WORTH_MOVED / (1 + total * q->depth / n), pack_quantized, q);
     crew_for(q->strips * p->groups, threads, (char *)q->room, q->space * sizeof *q->room, multiply_strip, q);
     if (!q->direct)
         pool_for(total, 1 + WORTH_MULTIPLIED / 2 / q->wide, hand_out_rows, q);
