@@ -165,6 +165,8 @@ static void cut_runs(struct forward *f)
             f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from, least(PIECE, p->runs[i].n - from) };
 }
 
+static bool pack_for_self(const struct forward *f, int threads) { return threads >= PACK_FOR_SELF && f->panel <= OWN; }
+
 /* Parts of the panels: enough pieces for all threads; where these pack for themselves no more weights than a cache
  * holds, and each part for as many threads. */
 static int64_t parts_of(const struct forward *f, int threads)
@@ -172,7 +174,7 @@ static int64_t parts_of(const struct forward *f, int threads)
     int64_t parts = 1;
     if (f->p->strips < 4 * threads && threads > 1)
         parts = least(f->panels, ceil_div(4 * threads, f->p->strips));
-    if (threads < PACK_FOR_SELF)
+    if (!pack_for_self(f, threads))
         return parts;
     while (parts < f->panels && ((size_t)ceil_div(f->panels, parts) * f->panel > OWN || threads % parts)) parts++;
     return parts;
@@ -194,7 +196,7 @@ static int shared_weights(struct plain *p)
         f.pixels = f.pixels / p->axis[p->split].out * p->wide;
     f.lists = to_lines((2 * f.pixels + PIXELS_BEHIND) * (int64_t)sizeof(int64_t));
     size_t list = to_lines(pieces * (int64_t)sizeof *f.runs);
-    size_t weights = threads < PACK_FOR_SELF ? to_lines(f.panels * (int64_t)f.panel) : 0;
+    size_t weights = pack_for_self(&f, threads) ? 0 : to_lines(f.panels * (int64_t)f.panel);
     size_t sums = f.convert ? to_lines(f.pixels * p->g->nr * (int64_t)p->size) : 0;
     int64_t n = p->strips * f.parts;
     threads = (int)least(threads, n);
