@@ -98,12 +98,12 @@ def doubles(*shape):
 
 
 def definite(*shape):
-    """Matrices that are symmetric and positive definite: a random one's eigenvalues, between -2 and 2, moved up by 3.
+    """Matrices that are symmetric and positive definite: a random one's eigenvalues, few beyond -2 and 2, moved up by 6.
     Not by a product: NumPy's threads for those look for more work for a while, at the cost of whoever is timed next."""
 
     def make(rng):
         a, n = rng.standard_normal(shape), shape[-1]
-        return ((a + np.swapaxes(a, -1, -2)) / (2 * n) ** 0.5 + 3 * np.eye(n)).astype(np.float32)
+        return ((a + np.swapaxes(a, -1, -2)) / (2 * n) ** 0.5 + 6 * np.eye(n)).astype(np.float32)
 
     return make
 
