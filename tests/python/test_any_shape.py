@@ -49,8 +49,9 @@ def masked_attention(q, mask):
     return mx.fast.scaled_dot_product_attention(q, q, q, scale=0.5, mask=mask)
 
 
-# A file does not say that they ran on the CPU, and a GPU has kernels of its own for them, or for their parts.
-MATRICES = {"inv", "cholesky", "qr", "singular values", "singular values alone", "eigvalsh"}
+# A file does not say that they ran on the CPU, and a GPU has kernels of its own for them, or for their parts, or adds
+# in another order.
+MATRICES = {"inv", "cholesky", "qr", "singular values", "singular values alone", "eigvalsh", "trace"}
 
 
 def flat(y):

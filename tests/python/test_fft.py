@@ -420,6 +420,8 @@ def test_istft(n_fft):
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_large_numbers_of_an_even_length(n, rows):
     """Two of them beside each other are one complex number; the sums of such are past the largest."""
+    if n == 1 << 18 and mx.default_device() == mx.gpu:
+        pytest.skip("cuFFT has such lengths, and adds past the largest number")
     x = np.zeros((rows if n < 1 << 14 else 1, n), np.float32)
     x[:, n // 2] = 3e38
     x[:, n - 1] -= 2e37
