@@ -1,11 +1,11 @@
 /* product.c: how a matrix product is cut up and who computes which part.
  *
- * The general way: blocks of C, and for each stretch of K both operands copied into panels by all
- * threads, then tiles of C computed by all threads.  Panels settle strides, transposition and type
- * at once.  Around it: small products straight from the operands, one to four rows or columns as
- * matrix times vector, a C too small to share cut along K instead, and batches of products one per
- * thread.  Which way is taken may depend on the number of threads and on layout, but the order of
- * summation does not (kernels/gemm.h). */
+ * The general way: blocks of C, and for each stretch of K both operands copied into panels by all threads, then tiles
+ * of C computed by all threads; or, where these are many, a cell of C by each, from panels of its own.  Panels settle
+ * strides, transposition and type at once.  Around it: small products straight from the operands, one to four rows or
+ * columns as matrix times vector, a C too small to share cut along K instead, and batches of products one per thread.
+ * Which way is taken may depend on the number of threads and on layout, but the order of summation does not
+ * (kernels/gemm.h). */
 #include "cpu/product.h"
 
 #include <stdbool.h>
@@ -233,8 +233,8 @@ static size_t product_panel_bytes(const struct batch_plan *p, int64_t rows, int 
     return aligned(ceil_div(least(rows, BLOCK + width), width) * width * steps_of(p, p->stretch) * (int64_t)p->size);
 }
 
-/* Where many threads work on one block each makes panels for itself: those that others have read cost who writes them
- * anew more than panels made several times over.  C falls into as many cells as there are threads, about as wide as
+/* Where many threads work on one block each packs for itself: panels that others have read cost who writes them anew
+ * more than packing several times over does.  C falls into as many cells as there are threads, about as wide as
  * they are high, and each of those into tiles, whose panels a thread keeps until it needs the place for others. */
 enum { KEPT = 8, TILE = 64 }; /* tiles whose panels are kept of an operand; rows of one, about */
 struct edge {
