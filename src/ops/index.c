@@ -698,9 +698,11 @@ const struct op op_scatter_axis = {
 
 /* ---- sums of cotangents */
 
-/* As zeros_of makes it. */
+/* As zeros_of makes it, which in a trace is still to be computed.  Under the graph lock. */
 static bool is_zero(mx x)
 {
+    if (x->status == LAZY && x->node && x->node->op == &op_broadcast && x->node->nin == 1)
+        x = x->node->in[0];
     bool is = x->size && array_readable(x);
     for (int i = 0; i < x->ndim && is; i++) is = x->strides[i] == 0 || x->shape[i] == 1;
     return is && float_at(x->dtype, array_host(x)) == 0;
