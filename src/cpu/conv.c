@@ -219,21 +219,44 @@ static int shared_weights(struct plain *p)
 
 /* ---- weights of each channel's own */
 
-enum { TILE = 16 /* pixels whose sums are rounded */ };
+enum {
+    TILE = 16, /* pixels whose sums are rounded */
+    FEW_CHANNELS = 48,
+    LANES_MOST = 16, /* of a register */
+};
 
 struct own {
     const struct plain *p;
-    char *weights; /* taps by channels */
-    size_t lists;  /* bytes of what says where the rows of a strip are */
+    char *weights; /* taps by channels, `beside` times beside each other */
+    int64_t
+        beside;   /* pixels that are taken for one of as many times the channels, where these leave a register empty */
+    size_t lists; /* bytes of what says where the rows of a strip are */
 };
+
+/* All channels of rows of m pixels, which lie beside each other. */
+static void multiply_beside(const struct own *o, char *c, const struct gemm_row *row, int64_t rows, const char *x,
+                            int64_t m)
+{
+    const struct plain *p = o->p;
+    int64_t n = p->channels, wide = o->beside * n, whole = m / o->beside, rest = m % o->beside;
+    size_t done = (size_t)(whole * wide) * p->size;
+    if (whole)
+        p->g->channels(c, wide, row, rows, x, wide, p->runs, p->n_runs, 1, o->weights, wide, whole, wide);
+    if (rest)
+        p->g->channels(c + done, wide, row, rows, x + done, wide, p->runs, p->n_runs, 1, o->weights, wide, 1, rest * n);
+}
 
 /* n channels of rows of m pixels. */
 static void multiply_rows(const struct own *o, char *c, int64_t ldc, const struct gemm_row *row, int64_t rows,
                           const char *x, int64_t first, int64_t m, int64_t n)
 {
     const struct plain *p = o->p;
-    p->g->channels(c, ldc, row, rows, x, p->axis[2].stride * p->s[3], p->runs, p->n_runs, conv_side(p),
-                   o->weights + first * (int64_t)p->size, p->channels, m, n);
+    int64_t rs = p->axis[2].stride * p->s[3];
+    if (o->beside > 1 && n == p->channels && ldc == n && rs == n)
+        multiply_beside(o, c, row, rows, x, m);
+    else
+        p->g->channels(c, ldc, row, rows, x, rs, p->runs, p->n_runs, conv_side(p),
+                       o->weights + first * (int64_t)p->size, o->beside * p->channels, m, n);
 }
 
 static void round_rows(const struct own *o, const struct strip *s, const struct gemm_row *row, int64_t rows, char *sums)
@@ -280,16 +303,18 @@ static int own_weights(struct plain *p)
     if (conv_strips(p, strip, threads > 1 ? 6 * threads : 1, conv_held(p)))
         return 1;
     struct own o = { .p = p, .lists = to_lines(conv_most_rows(p) * (int64_t)sizeof(struct gemm_row)) };
-    size_t weights = to_lines(taps * p->channels * (int64_t)p->size);
+    for (o.beside = 1; p->channels < FEW_CHANNELS && o.beside * p->channels % LANES_MOST;) o.beside *= 2;
+    size_t weights = to_lines(taps * o.beside * p->channels * (int64_t)p->size);
     size_t each = p->strip_bytes + o.lists + to_lines(TILE * p->channels * (int64_t)p->size);
     threads = (int)least(threads, p->strips);
     struct buffer *b = buffer_new(weights + (size_t)threads * each);
     if (!b)
         return 1;
     o.weights = b->host;
-    for (int64_t t = 0; t < taps; t++)
+    for (int64_t t = 0; t < taps * o.beside; t++)
         cpu->move[log2_of(p->size)](o.weights + t * p->channels * (int64_t)p->size, 1,
-                                    p->w.p + conv_tap(p, t) * (int64_t)p->size, p->w.s[0], (size_t)p->channels);
+                                    p->w.p + conv_tap(p, t / o.beside) * (int64_t)p->size, p->w.s[0],
+                                    (size_t)p->channels);
     crew_for(p->strips, threads, (char *)b->host + weights, each, plain_strip, &o);
     buffer_release(b);
     return 0;

@@ -339,6 +339,26 @@ def test_threads_do_not_matter():
     assert len(said) == 1
 
 
+@pytest.mark.parametrize("dtype, atol", [(mx.float32, 1e-5), (mx.float16, 0.01), (mx.bfloat16, 0.13)])
+@pytest.mark.parametrize("channels", [2, 3, 8, 17, 24, 47])
+def test_few_channels_with_weights_of_their_own(channels, dtype, atol):
+    """Pixels beside each other share registers then, unless they are not neighbours."""
+    rng = np.random.default_rng(channels)
+    for width, stride, padding in ((3, 1, 0), (15, 1, 1), (16, 1, 2), (33, 1, 0), (50, 1, 1), (37, 2, 1)):
+        x = mx.array(rng.standard_normal((2, 6, width, channels)).astype(np.float32)).astype(dtype)
+        w = mx.array(rng.standard_normal((channels, 3, 3, 1)).astype(np.float32)).astype(dtype)
+        y = np.array(mx.conv2d(x, w, stride=stride, padding=padding, groups=channels).astype(mx.float32))
+        taps = np.array(w.astype(mx.float32)).astype(np.float64)
+        wide = np.array(x.astype(mx.float32)).astype(np.float64)
+        wide = np.pad(wide, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+        want = np.zeros(y.shape)
+        for i in range(3):
+            for j in range(3):
+                part = wide[:, i : i + stride * y.shape[1] : stride, j : j + stride * y.shape[2] : stride]
+                want += part[:, : y.shape[1], : y.shape[2]] * taps[:, i, j, 0]
+        np.testing.assert_allclose(y, want, atol=atol)
+
+
 @pytest.mark.parametrize(
     "call, text",
     [
