@@ -26,7 +26,8 @@ sanitized_python() {
         UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports \
         run_pytest asan -m 'not slow' -k 'not every_level and not what_the_library_shows' "${ignored[@]}" || status=1
     for file in "$reports".*; do
-        if [ -e "$file" ]; then cat "$file"; status=1; fi
+        # Sizes beyond any memory are asked for by tests; whoever does is told that there is none.
+        if [ -e "$file" ] && grep -qv 'WARNING: AddressSanitizer failed to allocate' "$file"; then cat "$file"; status=1; fi
     done
     return $status
 }
