@@ -237,6 +237,10 @@ static size_t product_panel_bytes(const struct batch_plan *p, int64_t rows, int 
  * more than packing several times over does.  C falls into as many cells as there are threads, about as wide as
  * they are high, and each of those into tiles, whose panels a thread keeps until it needs the place for others. */
 enum { KEPT = 8, TILE = 64 }; /* tiles whose panels are kept of an operand; rows of one, about */
+struct kept {
+    int64_t a[KEPT], b[KEPT]; /* numbers of those tiles, before their panels; -1: none */
+};
+_Static_assert(sizeof(struct kept) % ALIGN == 0, "panels are aligned");
 struct edge {
     int64_t panels, cells, each; /* of the block; across it; tiles in a cell */
     int width;
@@ -270,7 +274,7 @@ static struct cells choose_cells(const struct batch_plan *p, int64_t m, int64_t 
 
 static size_t cell_space(const struct cells *c)
 {
-    return aligned(2 * KEPT * sizeof(int64_t)) + (size_t)c->a.each * c->a.bytes + (size_t)c->b.each * c->b.bytes;
+    return sizeof(struct kept) + (size_t)c->a.each * c->a.bytes + (size_t)c->b.each * c->b.bytes;
 }
 
 static bool has_cells(const struct product *q, int threads)
@@ -305,10 +309,11 @@ static void one_tile(void *ctx, int64_t t, char *space)
     const struct block *k = c->k;
     const struct gemm_kernel *g = k->o->p->g;
     const int64_t cell = t / (c->a.each * c->b.each), in = t % (c->a.each * c->b.each);
-    int64_t *kept = (int64_t *)space, i, j, m, n;
-    char *a = space + aligned(2 * KEPT * sizeof(int64_t)), *b = a + (size_t)c->a.each * c->a.bytes;
-    b = kept_panels(c, &c->b, cell / c->a.cells * c->b.each + in / c->a.each, kept + KEPT, b, &j, &n);
-    a = kept_panels(c, &c->a, cell % c->a.cells * c->a.each + in % c->a.each, kept, a, &i, &m);
+    struct kept *kept = (struct kept *)space;
+    int64_t i, j, m, n;
+    char *a = space + sizeof *kept, *b = a + (size_t)c->a.each * c->a.bytes;
+    b = kept_panels(c, &c->b, cell / c->a.cells * c->b.each + in / c->a.each, kept->b, b, &j, &n);
+    a = kept_panels(c, &c->a, cell % c->a.cells * c->a.each + in % c->a.each, kept->a, a, &i, &m);
     char *sums = k->sums + (size_t)(i * k->ld + j) * k->o->p->size;
     g->tile(sums, k->ld, a, g->mr * k->steps, b, g->nr * k->steps, m, n, k->steps, k->k > 0);
     if (k->last)
@@ -320,7 +325,7 @@ static void by_cells(struct block *k, int threads)
     struct cells c = choose_cells(k->o->p, k->m, k->n, threads);
     const size_t each = cell_space(&c);
     c.k = k;
-    for (int w = 0; w < threads; w++) memset(k->a + (size_t)w * each, 0xff, 2 * KEPT * sizeof(int64_t));
+    for (int w = 0; w < threads; w++) memset(k->a + (size_t)w * each, 0xff, sizeof(struct kept));
     crew_for(c.a.cells * c.a.each * c.b.cells * c.b.each, threads, k->a, each, one_tile, &c);
 }
 
@@ -351,6 +356,7 @@ static void by_panels(const struct one *o, int threads)
     const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     const struct gemm_kernel *g = p->g;
+    const bool cells = has_cells(q, threads);
     struct block k = { .o = o, .a = o->space };
     k.b = k.a + product_panel_bytes(p, q->m, g->mr);
     char *sums = k.a + panels_space(p, threads);
@@ -367,7 +373,7 @@ static void by_panels(const struct one *o, int threads)
                 k.depth = least(q->k - k.k, p->stretch);
                 k.steps = steps_of(p, k.depth);
                 k.last = k.k + k.depth == q->k;
-                if (has_cells(q, threads)) {
+                if (cells) {
                     by_cells(&k, threads);
                     continue;
                 }
