@@ -212,10 +212,6 @@ static void note_failure(struct linalg_job *j, int64_t i)
 static void some_with(struct linalg_job *j, char *room, int64_t begin, int64_t end)
 {
     struct scratch s = { .p = room };
-    if (!room) {
-        atomic_store(&j->no_memory, true);
-        return;
-    }
     blas_enter();
     for (int64_t i = begin; i < end; i++) {
         s.used = 0;
@@ -229,7 +225,10 @@ static void some(void *ctx, int64_t begin, int64_t end)
 {
     struct linalg_job *j = ctx;
     char *room = mx_try_malloc(j->scratch + 1);
-    some_with(j, room, begin, end);
+    if (room)
+        some_with(j, room, begin, end);
+    else
+        atomic_store(&j->no_memory, true);
     free(room);
 }
 
@@ -266,12 +265,9 @@ static int run_one_by_one(struct linalg_job *j, const char *name)
     if (j->one(j, 0, &measure) || j->count == 0)
         return 0;
     j->scratch = measure.used;
-    if (j->shares && j->count < pool_threads()) {
-        if (one_after_another(j))
-            return 1;
-    } else {
-        pool_for(j->count, 1 + WORTH_FACTORED / work_of(j), some, j);
-    }
+    if (j->shares && j->count < pool_threads())
+        return one_after_another(j);
+    pool_for(j->count, 1 + WORTH_FACTORED / work_of(j), some, j);
     if (!atomic_load(&j->no_memory))
         return 0;
     mx_fail_memory(j->scratch);
