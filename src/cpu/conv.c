@@ -2,9 +2,8 @@
  *
  * Output channels fall into panels as wide as the register tile, whose weights are packed once, or by each of many
  * threads for itself; a strip of the input is multiplied by one panel after the other, each tile a few pixels, of one
- * row or of several.  Every number is summed
- * over the taps in order, the channels of a tap innermost, in stretches of weights that fit the cache; so it depends on
- * shapes and values alone. */
+ * row or of several.  Every number is summed over the taps in order, the channels of a tap innermost, in stretches of
+ * weights that fit the cache; so it depends on shapes and values alone. */
 #include "cpu/conv.h"
 
 #include <string.h>
@@ -32,7 +31,8 @@ struct forward {
     int64_t panels, each; /* in all, and of a group */
     int64_t parts;        /* that the panels of a strip are dealt out in */
     size_t panel;         /* bytes of one: `depth` steps of nr channels */
-    char *weights;        /* panels; or NULL, and each thread has those of the part it is at behind its number */
+    size_t own;           /* bytes for the number of the part that a thread is at, and its panels; or 0: all have */
+    char *weights;        /* the same panels */
     struct gemm_run *runs;
     int64_t n_runs;
     int64_t pixels; /* of a strip, at most, */
@@ -64,17 +64,11 @@ static void pack_weights(void *ctx, int64_t begin, int64_t end)
 
 static int64_t first_panel(const struct forward *f, int64_t part) { return part * f->panels / f->parts; }
 
-/* Bytes of the weights that a thread has for itself. */
-static size_t own_bytes(const struct forward *f)
-{
-    return f->weights ? 0 : to_lines(sizeof(int64_t)) + (size_t)ceil_div(f->panels, f->parts) * f->panel;
-}
-
 static const char *weights_of(const struct forward *f, int64_t part, char *space)
 {
     const int64_t first = first_panel(f, part);
     int64_t *kept = (int64_t *)space;
-    if (f->weights)
+    if (!f->own)
         return f->weights + (size_t)first * f->panel;
     space += to_lines(sizeof *kept);
     for (int64_t i = first; *kept != part && i < first_panel(f, part + 1); i++)
@@ -141,7 +135,7 @@ static void one_piece(void *ctx, int64_t i, char *space)
     const struct plain *p = f->p;
     const int64_t part = i / p->strips;
     const char *w = weights_of(f, part, space);
-    space += own_bytes(f);
+    space += f->own;
     struct strip s = conv_strip(p, i % p->strips, 0, p->channels, space);
     struct places at = { .from = (int64_t *)(space + p->strip_bytes) };
     at.to = at.from + f->pixels + PIXELS_BEHIND;
@@ -196,22 +190,23 @@ static int shared_weights(struct plain *p)
         f.pixels = f.pixels / p->axis[p->split].out * p->wide;
     f.lists = to_lines((2 * f.pixels + PIXELS_BEHIND) * (int64_t)sizeof(int64_t));
     size_t list = to_lines(pieces * (int64_t)sizeof *f.runs);
-    size_t weights = pack_for_self(&f, threads) ? 0 : to_lines(f.panels * (int64_t)f.panel);
+    if (pack_for_self(&f, threads))
+        f.own = to_lines(sizeof(int64_t)) + (size_t)ceil_div(f.panels, f.parts) * f.panel;
+    size_t weights = f.own ? 0 : to_lines(f.panels * (int64_t)f.panel);
     size_t sums = f.convert ? to_lines(f.pixels * p->g->nr * (int64_t)p->size) : 0;
     int64_t n = p->strips * f.parts;
     threads = (int)least(threads, n);
-    size_t each = (weights ? 0 : own_bytes(&f)) + p->strip_bytes + f.lists + sums;
+    size_t each = f.own + p->strip_bytes + f.lists + sums;
     struct buffer *b = buffer_new(list + weights + (size_t)threads * each);
     if (!b)
         return 1;
-    char *space = (char *)b->host + list + weights;
     f.runs = b->host;
+    f.weights = (char *)b->host + list;
+    char *space = f.weights + weights;
     cut_runs(&f);
-    if (weights) {
-        f.weights = (char *)b->host + list;
+    if (!f.own)
         pool_for(f.panels, 1 + WORTH_MOVED / (p->depth * p->g->nr), pack_weights, &f);
-    }
-    for (int w = 0; w < threads && !weights; w++) *(int64_t *)(space + (size_t)w * each) = -1;
+    for (int w = 0; w < threads && f.own; w++) *(int64_t *)(space + (size_t)w * each) = -1;
     crew_for(n, threads, space, each, one_piece, &f);
     buffer_release(b);
     return 0;
@@ -227,10 +222,9 @@ enum {
 
 struct own {
     const struct plain *p;
-    char *weights; /* taps by channels, `beside` times beside each other */
-    int64_t
-        beside;   /* pixels that are taken for one of as many times the channels, where these leave a register empty */
-    size_t lists; /* bytes of what says where the rows of a strip are */
+    char *weights;  /* taps by channels, `beside` times beside each other */
+    int64_t beside; /* pixels taken for one of as many times the channels, where these leave a register empty */
+    size_t lists;   /* bytes of what says where the rows of a strip are */
 };
 
 /* All channels of rows of m pixels, which lie beside each other. */

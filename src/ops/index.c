@@ -743,8 +743,8 @@ static mx added_at(mx by, mx to)
 
 /* Of what was read at few places the derivative is zeros with a few additions: these are made to the other one, which
  * comes to the same but for the sign of a zero, and takes neither zeros nor a sum: the gradient of a loop over the rows
- * of x takes as long as the loop.  Not where places may meet, whose
- * additions would be rounded in another order, as they may in a graph for any shape. */
+ * of x takes as long as the loop.  Not where places may meet, whose additions would be rounded in another order, as
+ * they may in a graph for any shape. */
 mx mx_add_cotangents(mx a, mx b)
 {
     mx y = NULL;
