@@ -98,7 +98,7 @@ def doubles(*shape):
 
 
 def definite(*shape):
-    """Matrices that are symmetric and positive definite: a random one's eigenvalues, few beyond -2 and 2, moved up by 6.
+    """Matrices that are symmetric and positive definite: a random one's eigenvalues, most in -2 to 2, and 6 more.
     Not by a product: NumPy's threads for those look for more work for a while, at the cost of whoever is timed next."""
 
     def make(rng):
